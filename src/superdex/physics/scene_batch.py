@@ -1,0 +1,203 @@
+"""Many simulations of one scene, stepped natively.
+
+    batch = scene.make_batch(1024, num_threads=2)
+    batch.track("xpos")                      # derived fields are copied out on request
+    batch.field("ctrl")[:] = controls        # state fields are live views, (n, ...)
+    batch.step(num_substeps=5)
+    heights = batch.field("xpos")[:, 1, 2]   # one substep behind qpos, as after mj_step
+
+Each simulation is a row: its snapshot. A call restores each row into a
+simulator, runs, and captures it again, on native threads with the GIL released;
+results do not depend on the number of threads or on the other rows.
+
+A `SceneBatch` is a run of consecutive rows of one `mujoco.batch.Batch`, the
+whole of it or a part, so that thousands of environments that are stepped alone
+can share one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import mujoco
+import numpy as np
+from mujoco import batch as mujoco_batch
+from numpy.typing import NDArray
+
+from superdex.physics.state import StateHandle
+
+if TYPE_CHECKING:
+    from superdex.physics.scene import Scene
+
+__all__ = ["STATE_FIELDS", "Rows", "SceneBatch"]
+
+Rows = NDArray[np.int64] | None
+"""Rows in play: sorted indices, or None for all."""
+
+STATE_FIELDS = frozenset(
+    "time qpos qvel act history qacc_warmstart ctrl qfrc_applied xfrc_applied eq_active mocap_pos mocap_quat"
+    " userdata plugin_state plastic".split()
+)
+"""The fields that make up a row; all others are derived from it."""
+
+_RNE_SENSORS = ("accelerometer", "force", "torque", "framelinacc", "frameangacc")
+_SUBTREE_SENSORS = ("subtreelinvel", "subtreeangmom")
+# Fields that mj_step computes only for the sake of a sensor, and the sensors that cause it. Without one, a
+# simulator that serves many rows would hand out another row's value.
+_COMPUTED_FOR_SENSORS = {
+    "cacc": _RNE_SENSORS,
+    "cfrc_int": _RNE_SENSORS,
+    "cfrc_ext": _RNE_SENSORS,
+    "subtree_linvel": _SUBTREE_SENSORS,
+    "subtree_angmom": _SUBTREE_SENSORS,
+    "qfrc_inverse": (),
+}
+
+_BAD_STATE = slice(mujoco.mjtWarning.mjWARN_BADQPOS.value, mujoco.mjtWarning.mjWARN_BADCTRL.value + 1)
+
+
+class SceneBatch:
+    """`count` rows of `batch`, from row `start`; made by `Scene.make_batch` and `Scene.acquire_row`."""
+
+    def __init__(self, scene: Scene, batch: mujoco_batch.Batch, start: int, count: int) -> None:
+        self.scene = scene
+        self.count = count
+        self.start = start
+        self._batch = batch
+        self._tracked: set[str] = set()
+        self._span = slice(start, start + count)
+        self._whole = count == batch.nsim
+        self._fields: dict[str, np.ndarray] = {}
+        self.state: NDArray[np.float64] = batch.state[self._span]
+        """(count, nstate) the rows."""
+        self.step_count = np.zeros(count, np.int64)
+        """(count,) substeps since each row was reset."""
+        # after mj_step, the counters of MuJoCo's bad-state warnings: (count, 4)
+        self._bad_state = batch.warning[self._span, _BAD_STATE, 1]
+        # qpos and qvel, which follow the time: (count, nq + nv)
+        self._motion = self.state[:, 1 : 1 + scene.model.nq + scene.model.nv]
+
+    def row(self, index: int) -> SceneBatch:
+        """The batch of one row that shares row `index` with this one."""
+        row = SceneBatch(self.scene, self._batch, self.start + index, 1)
+        row.step_count = self.step_count[index : index + 1]
+        row._tracked = self._tracked
+        return row
+
+    def track(self, names: Iterable[str]) -> None:
+        """Have derived fields copied out of every following call.
+
+        Raises:
+            ValueError: if a name is no field of `mujoco.MjData` that can be had per
+                simulation, or the model lacks the sensor without which MuJoCo does
+                not compute the field.
+        """
+        for name in names:
+            sensors = _COMPUTED_FOR_SENSORS.get(name)
+            if sensors is not None and self.scene.sensor_kinds.isdisjoint(sensors):
+                remedy = f"Add one of these sensors to the model: {', '.join(sensors)}." if sensors else "It is for mj_inverse."
+                raise ValueError(
+                    f"Scene {self.scene.name!r} cannot give {name!r}: stepping does not compute it. {remedy}"
+                )
+            self._batch.bind(name)
+            self._tracked.add(name)
+
+    def field(self, name: str) -> np.ndarray:
+        """(count, ...) a field of every row by its name in `mujoco.MjData`.
+
+        State fields are live views that may be written. Derived fields are read-only,
+        hold what the last call on the row computed, and must be tracked.
+        """
+        value = self._fields.get(name)
+        if value is None:
+            if name not in STATE_FIELDS and name not in self._tracked:
+                raise AttributeError(self._not_tracked(name))
+            value = self._fields[name] = self._batch.bind(name)[self._span]
+        return value
+
+    def step(self, num_substeps: int = 1, rows: Rows = None) -> None:
+        """Advance rows by `num_substeps` times the model's time step."""
+        self._batch.step(self._ids(rows), num_substeps)
+        self.step_count[self._select(rows)] += num_substeps
+
+    def forward(self, rows: Rows = None) -> None:
+        """Compute the tracked fields at the present state of rows (`mj_forward`)."""
+        self._batch.forward(self._ids(rows))
+
+    def reset(self, rows: Rows = None) -> None:
+        """Put rows into the scene's initial state; tracked fields stay as they are until the next call."""
+        if self._batch.persistent:
+            self._batch.reset(self._ids(rows), stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        select = self._select(rows)
+        self.state[select] = self.scene.initial_state
+        self.step_count[select] = 0
+        self._bad_state[select] = 0
+
+    def diverged(self) -> Rows:
+        """The rows whose simulation has gone bad since they were last reset, or None if there are none.
+
+        Bad is what MuJoCo warns of (not finite or above 1e10, `mjMAXVAL`), and a
+        position or velocity that is not finite after the last substep, of which
+        MuJoCo would warn in the next.
+        """
+        # a sum is finite exactly if no addend is infinite or NaN, short of an overflow, which the mask below sorts out
+        if not self._bad_state.any() and np.isfinite(self._motion.sum()):
+            return None
+        bad = self._bad_state.any(axis=1) | ~np.isfinite(self._motion).all(axis=1)
+        return np.flatnonzero(bad) if bad.any() else None
+
+    def capture(self, index: int) -> StateHandle:
+        """The snapshot of one row.
+
+        Raises:
+            RuntimeError: if the scene's state cannot be captured (ROM actors, sleep).
+        """
+        self.scene.require_capturable()
+        state = self.state[index].copy()
+        state.flags.writeable = False
+        return StateHandle(self.scene.name, self.scene.structure, state, int(self.step_count[index]))
+
+    def restore(self, index: int, handle: StateHandle) -> None:
+        """Put a snapshot into one row and compute the tracked fields there.
+
+        Raises:
+            ValueError: if the snapshot is of a scene of another structure.
+        """
+        if handle.structure != self.scene.structure:
+            raise ValueError(
+                f"A snapshot of scene {handle.scene_name!r} cannot be restored into scene {self.scene.name!r}: their"
+                " models differ in structure. Restore it into a scene that was built like the one it was taken from."
+            )
+        rows = np.array([index])
+        self.reset(rows)
+        self.state[index] = handle.state
+        if self._tracked:
+            self.forward(rows)
+            self.state[index] = handle.state  # mj_forward moves the solver's warm start
+        self.step_count[index] = handle.step_count
+
+    def _select(self, rows: Rows) -> slice | NDArray[np.int64]:
+        return slice(None) if rows is None else rows
+
+    @cached_property
+    def _all_ids(self) -> NDArray[np.int32]:
+        return np.arange(self.start, self.start + self.count, dtype=np.int32)
+
+    def _ids(self, rows: Rows) -> np.ndarray | None:
+        """Rows of this batch as simulations of the underlying one."""
+        if rows is None:
+            return None if self._whole else self._all_ids
+        return rows + self.start if self.start else rows
+
+    def _not_tracked(self, name: str) -> str:
+        if name in mujoco_batch.DATA_FIELDS:
+            return (
+                f"{name!r} is a derived field that is not tracked: list it in the task's `derived_fields`"
+                f" (or call track([{name!r}]) on a batch of your own) so that it is copied out of every step."
+            )
+        close = difflib.get_close_matches(name, mujoco_batch.DATA_FIELDS, n=3)
+        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+        return f"{name!r} is not a field of a simulation.{hint}"
