@@ -1,0 +1,1 @@
+"""Robot learning on top of `superdex.physics`."""

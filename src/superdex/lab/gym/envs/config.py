@@ -1,0 +1,145 @@
+"""What every environment's configuration holds, and how it is checked.
+
+A task derives its own frozen, keyword-only dataclass from `MochiEnvCfg`, with a
+docstring (unit included) under each field:
+
+    @dataclass(frozen=True, kw_only=True)
+    class CartPoleCfg(MochiEnvCfg):
+        control_frequency: float = 25
+        use_gravity: bool = True
+        \"\"\"Whether gravity acts.\"\"\"
+
+Environments of equal configuration can step as one batch, so fields hold plain
+comparable values: numbers, strings, booleans, None, and tuples of these.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+
+__all__ = ["MochiEnvCfg"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MochiEnvCfg:
+    """Configuration common to all environments."""
+
+    control_frequency: float = 20
+    """Calls of `step` per simulated second [Hz]."""
+    simulation_frequency: float = 100
+    """Physics steps per simulated second [Hz]; a multiple of `control_frequency`."""
+    steps_per_episode: int = -1
+    """Control steps after which an episode is truncated; -1 for no limit."""
+    reset_noise_scale: float = 0.0
+    """Size of the noise on the initial state: uniform in +- this on positions, normal times this on velocities."""
+    use_shared_scenes: bool = True
+    """Whether environments of one class and scene name share one compiled model in a process."""
+    num_worker_threads: int = 0
+    """Native threads for a batch of these environments, where the vector environment leaves the choice open (0)."""
+    render_mode: str | None = None
+    """How `render` shows the environment; one of the class's `metadata["render_modes"]`, or None."""
+    render_size: tuple[int, int] | None = None
+    """Width and height of rendered frames [pixels], or None for the default."""
+
+    def __post_init__(self) -> None:
+        for field, kind in _field_types(type(self)).items():
+            object.__setattr__(self, field, _checked(field, getattr(self, field), kind))
+        for field in ("control_frequency", "simulation_frequency"):
+            if not 0 < getattr(self, field) < float("inf"):
+                raise ValueError(f"{field} must be positive and finite, got {getattr(self, field)} Hz.")
+        ratio = self.simulation_frequency / self.control_frequency
+        if round(ratio) < 1 or abs(ratio - round(ratio)) > 1e-9 * ratio:
+            raise ValueError(
+                f"simulation_frequency ({self.simulation_frequency} Hz) must be a multiple of control_frequency"
+                f" ({self.control_frequency} Hz), so that a control step is a whole number of physics steps."
+            )
+        if self.steps_per_episode != -1 and self.steps_per_episode < 1:
+            raise ValueError(f"steps_per_episode must be at least 1, or -1 for no limit, got {self.steps_per_episode}.")
+        if not 0 <= self.reset_noise_scale < float("inf"):
+            raise ValueError(f"reset_noise_scale must be finite and not negative, got {self.reset_noise_scale}.")
+        if self.num_worker_threads < 0:
+            raise ValueError(f"num_worker_threads must be 0 (automatic) or more, got {self.num_worker_threads}.")
+
+    @property
+    def num_substeps(self) -> int:
+        """Physics steps per control step."""
+        return round(self.simulation_frequency / self.control_frequency)
+
+    @property
+    def timestep(self) -> float:
+        """Duration of a physics step [s]."""
+        return 1 / self.simulation_frequency
+
+    @classmethod
+    def make(cls, cfg: Self | Mapping[str, Any] | None = None, **overrides: Any) -> Self:
+        """A configuration from one of this class, a mapping of field values, or nothing, with overrides.
+
+        Raises:
+            TypeError: if `cfg` is something else, or a value is of the wrong type.
+            ValueError: if a key is unknown (the message names the nearest known one) or a value is impossible.
+        """
+        if cfg is None or isinstance(cfg, Mapping):
+            values = {**(cfg or {}), **overrides}
+            cls._check_keys(values)
+            return cls(**values)
+        if not isinstance(cfg, cls):
+            raise TypeError(f"The configuration must be a {cls.__name__} or a dict of its fields, got {cfg!r}.")
+        cls._check_keys(overrides)
+        return replace(cfg, **overrides) if overrides else cfg
+
+    @classmethod
+    def _check_keys(cls, values: Mapping[str, Any]) -> None:
+        known = _field_types(cls)
+        for key in values:
+            if key not in known:
+                nearest = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)[0]
+                raise ValueError(
+                    f"{cls.__name__} has no field {key!r}. Did you mean {nearest!r}? Its fields are: {', '.join(known)}."
+                )
+
+
+@cache
+def _field_types(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in fields(cls)}
+
+
+def _checked(field: str, value: Any, kind: Any) -> Any:
+    """`value` as a plain value of type `kind`; only the types that the module docstring names are checked."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    if any(typing.get_origin(option) is tuple for option in options) and isinstance(value, list | np.ndarray):
+        value = tuple(np.asarray(value).tolist())
+    if not any(_fits(value, option) for option in options):
+        wanted = " or ".join(getattr(o, "__name__", str(o)) if typing.get_origin(o) is None else str(o) for o in options)
+        raise TypeError(f"{field} must be {wanted}, got {value!r} of type {type(value).__name__}.")
+    return value
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if kind is bool:
+        return isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, Integral) and not isinstance(value, bool)
+    if kind is float:
+        return isinstance(value, Real) and not isinstance(value, bool)
+    if kind is None or kind is type(None):
+        return value is None
+    if typing.get_origin(kind) is tuple:
+        items = typing.get_args(kind)
+        if not isinstance(value, tuple):
+            return False
+        if len(items) == 2 and items[1] is Ellipsis:
+            return all(_fits(item, items[0]) for item in value)
+        return len(value) == len(items) and all(map(_fits, value, items))
+    return isinstance(value, kind) if isinstance(kind, type) else True

@@ -1,0 +1,330 @@
+"""The base class of all tasks: a Gymnasium environment written once, over rows.
+
+    class ReachEnv(MochiEnv):
+        Cfg = ReachCfg
+        uid_fields = ("arm_length",)             # the config fields that change the model
+
+        def _build_model(self):
+            return load_model(HERE / "reach.xml", set_length, self.cfg.arm_length)
+
+        def _action_parts(self):
+            return {"torque": Box(-1, 1, (2,))}
+
+        def _observation_parts(self):
+            return {"pose": Box(-np.inf, np.inf, (2,)), "vel": Box(-np.inf, np.inf, (2,))}
+
+        def _apply_action(self, sim, action):
+            sim.ctrl = action["torque"]
+
+        def _make_observation(self, sim):
+            return {"pose": sim.qpos, "vel": sim.qvel}, {}
+
+        def _compute_reward_terms(self, action, observation, info):
+            return {"still": -np.square(observation["vel"]).sum(axis=-1)}
+
+The class is then a plain `gymnasium.Env`, and its environments step as one
+native batch in `SceneVectorEnv` and `HybridVectorEnv`, with equal results to the
+bit. What that asks of a task:
+
+- hooks get and return arrays with a leading axis of N environments, and N is 1
+  for an environment that is stepped alone;
+- a hook depends on its arguments, `self.cfg` and the model only. What a task
+  keeps from step to step it declares (`_declare_state`); an attribute would be
+  shared by the batch;
+- sums over the parts of a row are written elementwise or as `.sum(axis=-1)`; `@`
+  and `np.dot` may round differently for another N.
+
+A task that cannot be written over arrays sets `vectorized = False`: its hooks
+then get one environment at a time everywhere.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+import gymnasium
+import mujoco
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from numpy.typing import DTypeLike, NDArray
+
+from superdex.lab.gym.envs.config import MochiEnvCfg
+from superdex.lab.gym.envs.initial_state import InitialState
+from superdex.lab.gym.envs.scene_manager import SceneManager
+from superdex.lab.gym.envs.sim import Sim
+from superdex.lab.gym.envs.spaces import FlatSpace
+from superdex.lab.gym.envs.task_batch import NOT_RESET, Reasons, TaskBatch
+from superdex.lab.gym.envs.types import StructuredArrays, Terminate, Truncate
+from superdex.physics import Scene
+
+__all__ = ["MochiEnv"]
+
+
+class MochiEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
+    """A task over rows of a scene; see the module's docstring.
+
+    Args:
+        cfg: a `Cfg`, a dict of its fields, or None for the defaults.
+        **overrides: fields that take precedence over `cfg`.
+
+    Raises:
+        TypeError, ValueError: if the configuration is not valid.
+        RuntimeError: if the scene cannot be shared and `use_shared_scenes` is set.
+    """
+
+    Cfg: ClassVar[type[MochiEnvCfg]] = MochiEnvCfg
+    metadata: dict[str, Any] = {"render_modes": []}
+    uid_fields: ClassVar[tuple[str, ...]] = ()
+    """The config fields that change the model, and no others: they make up the scene's name."""
+    vectorized: ClassVar[bool] = True
+    """Whether the hooks work for any number of rows."""
+    acts_per_substep: ClassVar[bool] = False
+    """Whether `_apply_action` is called before each physics step, not once for the whole control step."""
+    derived_fields: tuple[str, ...] = ()
+    """The fields of `mujoco.MjData`, beyond the state, that the hooks read: "xpos", "sensordata", ..."""
+
+    def __init__(self, cfg: MochiEnvCfg | Mapping[str, Any] | None = None, **overrides: Any) -> None:
+        self.cfg = self.Cfg.make(cfg, **overrides)
+        self._check_render_mode()
+        self.render_mode = self.cfg.render_mode
+        self.declared_state: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
+        """Shape and dtype of the task's own state, by name."""
+        self._batch: TaskBatch | None = None
+        self._joined: tuple[TaskBatch, int] | None = None
+        self._release_scene: Callable[[], Any] | None = None
+        self.scene = self._create_scene()
+        if self.cfg.use_shared_scenes and self.scene.has_rom_actors:
+            self.close()
+            self.scene.require_capturable()
+
+    # What a task defines
+
+    def _build_model(self) -> mujoco.MjModel:
+        """The compiled model of this configuration; its time step is set by the caller."""
+        raise NotImplementedError(f"{type(self).__name__} must define _build_model().")
+
+    def _observation_parts(self) -> Mapping[str, spaces.Box]:
+        """Boxes by key, flattened to `observation_space` in alphabetical order of the keys."""
+        raise NotImplementedError(f"{type(self).__name__} must define _observation_parts().")
+
+    def _action_parts(self) -> Mapping[str, spaces.Box]:
+        """Boxes by key, flattened to `action_space` in alphabetical order of the keys."""
+        raise NotImplementedError(f"{type(self).__name__} must define _action_parts().")
+
+    def _reset(self, sim: Sim, options: Mapping[str, Any]) -> None:
+        """Bring rows, which are in the model's initial state, into the state that an episode starts from.
+
+        By default adds noise of `cfg.reset_noise_scale`: uniform on positions,
+        clipped to joint limits, and normal on velocities.
+        """
+        self._initial.add_noise(sim, self.cfg.reset_noise_scale)
+
+    def _apply_action(self, sim: Sim, action: StructuredArrays) -> None:
+        """Write controls or forces for actions `action[key]`, (N, *shape), within their space."""
+        raise NotImplementedError(f"{type(self).__name__} must define _apply_action().")
+
+    def _make_observation(self, sim: Sim) -> tuple[StructuredArrays, StructuredArrays]:
+        """The observation by key and infos by name, each value (N, ...)."""
+        raise NotImplementedError(f"{type(self).__name__} must define _make_observation().")
+
+    def _compute_reward_terms(
+        self, action: StructuredArrays, observation: StructuredArrays, info: StructuredArrays
+    ) -> StructuredArrays:
+        """Terms by name, each (N,). Their sum is the reward; each is also `info["reward_<name>"]`."""
+        raise NotImplementedError(f"{type(self).__name__} must define _compute_reward_terms().")
+
+    def _check_stop_criteria(
+        self, sim: Sim, observation: StructuredArrays, info: StructuredArrays
+    ) -> Iterable[Terminate | Truncate]:
+        """Masks (N,) of episodes that end, with the reason. `cfg.steps_per_episode` needs no mention here."""
+        return ()
+
+    # What a task calls
+
+    def _create_scene(self) -> Scene:
+        return self._load_scene(self.scene_name, self._build_model)
+
+    @property
+    def scene_name(self) -> str:
+        """The class and its `uid_fields`, such as `CartPole(use_gravity=True)`."""
+        fields = ", ".join(f"{field}={getattr(self.cfg, field)!r}" for field in self.uid_fields)
+        return f"{type(self).__name__.removesuffix('Env')}({fields})"
+
+    def _load_scene(self, name: str, builder: Callable[[], mujoco.MjModel]) -> Scene:
+        """The scene of that name, shared with the other environments of this class in the process.
+
+        Args:
+            name: must tell apart all configurations for which `builder` gives
+                different models. The simulation frequency is added to it.
+            builder: makes the model if there is no such scene yet, or sharing is off.
+        """
+        name = f"{name} at {self.cfg.simulation_frequency:g} Hz"
+
+        def build() -> Scene:
+            model = builder()
+            model.opt.timestep = self.cfg.timestep
+            return Scene(name, model)
+
+        if not self.cfg.use_shared_scenes:
+            return build()
+        manager = SceneManager.get_instance(type(self).__name__)
+        key, scene = manager.acquire(name, build, type(self))
+        self._release_scene = weakref.finalize(self, manager.release, key)
+        return scene
+
+    def _declare_state(self, name: str, shape: tuple[int, ...] = (), dtype: DTypeLike = np.float64) -> None:
+        """Declare what the task keeps between steps: `sim.task[name]`, (N, *shape), zero after a reset.
+
+        Call it in `__init__`.
+        """
+        self.declared_state[name] = (shape, np.dtype(dtype))
+
+    # Spaces
+
+    @cached_property
+    def observation_layout(self) -> FlatSpace:
+        """The observation's parts and where they lie in the flat array."""
+        return FlatSpace(self._observation_parts(), "observation")
+
+    @cached_property
+    def action_layout(self) -> FlatSpace:
+        """The action's parts and where they lie in the flat array."""
+        return FlatSpace(self._action_parts(), "action")
+
+    @cached_property
+    def observation_space(self) -> spaces.Box:  # type: ignore[override]
+        return self.observation_layout.box()
+
+    @cached_property
+    def action_space(self) -> spaces.Box:  # type: ignore[override]
+        return self.action_layout.box()
+
+    @property
+    def structured_observation_space(self) -> spaces.Dict:
+        """The observation's parts as a Dict space."""
+        return self.observation_layout.dict()
+
+    @property
+    def structured_action_space(self) -> spaces.Dict:
+        """The action's parts as a Dict space."""
+        return self.action_layout.dict()
+
+    def to_structured_observation(self, observation: NDArray[Any]) -> StructuredArrays:
+        """Views of a flat observation (..., size) by key."""
+        return self.observation_layout.split(observation)
+
+    def to_flat_observation(self, observation: StructuredArrays) -> NDArray[Any]:
+        """A structured observation as a new flat array (..., size)."""
+        return self.observation_layout.join(observation)
+
+    def to_structured_action(self, action: NDArray[Any]) -> StructuredArrays:
+        """Views of a flat action (..., size) by key."""
+        return self.action_layout.split(action)
+
+    def to_flat_action(self, action: StructuredArrays) -> NDArray[Any]:
+        """A structured action as a new flat array (..., size)."""
+        return self.action_layout.join(action)
+
+    # Gymnasium's interface
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Begin an episode; see `gymnasium.Env.reset`."""
+        self.warn_if_not_shared()
+        observation = np.empty((1, self.observation_layout.size), self.observation_layout.dtype)
+        info = self.batch.reset(None, [seed], options, observation)
+        return observation[0], _of_single_row(info)
+
+    def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Run one control step; see `gymnasium.Env.step`.
+
+        Args:
+            action: (size,) clipped to `action_space`.
+
+        Raises:
+            ValueError: if the action has another shape, or an entry that is not finite.
+            gymnasium.error.ResetNeeded: before the first reset.
+        """
+        action = np.asarray(action)
+        if action.shape != (self.action_layout.size,) or action.dtype.kind not in "fiu":
+            raise ValueError(
+                f"An action must be numbers of shape ({self.action_layout.size},),"
+                f" got shape {action.shape} and dtype {action.dtype}."
+            )
+        if not np.isfinite(action).all():
+            raise ValueError(f"An action must be finite, got {action}.")
+        if self.batch.episode_steps[0] == NOT_RESET:
+            raise ResetNeeded(f"{type(self).__name__} must be reset before its first step: call reset().")
+        observation = np.empty((1, self.observation_layout.size), self.observation_layout.dtype)
+        reward, terminated, truncated = np.empty(1), np.empty(1, np.bool_), np.empty(1, np.bool_)
+        info = self.batch.step(None, action[None], observation, reward, terminated, truncated)
+        return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), _of_single_row(info)
+
+    def close(self) -> None:
+        """Let go of the scene; its other environments keep working. May be called twice."""
+        self._batch = None
+        if self._release_scene is not None:
+            self._release_scene()
+            self._release_scene = None
+
+    # Rows
+
+    @property
+    def batch(self) -> TaskBatch:
+        """This environment as a batch of one row: a row of the scene's, or of a batch that it has joined."""
+        if self._batch is None and self._joined is not None:
+            batch, index = self._joined
+            self._batch = batch.row(index)
+        elif self._batch is None:
+            row = self.scene.acquire_row()
+            self._batch = TaskBatch([self], row)
+            weakref.finalize(self._batch, self.scene.release_row, row)
+        return self._batch
+
+    def join(self, batch: TaskBatch, index: int) -> None:
+        """From now on be row `index` of a native batch, which the environment must be a member of."""
+        self._batch, self._joined = None, (batch, index)
+
+    @property
+    def shares_scene(self) -> bool:
+        """Whether other environments may use this environment's scene."""
+        return self._release_scene is not None
+
+    def warn_if_not_shared(self) -> None:
+        """Emit a RuntimeWarning if sharing is on but the scene did not come from `_load_scene`."""
+        if self.cfg.use_shared_scenes and not self.shares_scene:
+            warnings.warn(
+                f"{type(self).__name__} has use_shared_scenes=True, but its scene {self.scene.name!r} was not created"
+                " through _load_scene(), so it is not shared. Create it there, or set use_shared_scenes=False.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    @cached_property
+    def _initial(self) -> InitialState:
+        return InitialState(self.scene.model)
+
+    def _check_render_mode(self) -> None:
+        modes = self.metadata["render_modes"]
+        if self.cfg.render_mode is not None and self.cfg.render_mode not in modes:
+            raise ValueError(
+                f"{type(self).__name__} has no render mode {self.cfg.render_mode!r}; it has {modes or 'none'}."
+            )
+
+
+def _of_single_row(infos: Mapping[str, NDArray[Any] | Reasons]) -> dict[str, Any]:
+    """Infos of one row as Gymnasium gives them for one environment."""
+    return {
+        name: value.table[value.codes[0]]
+        if isinstance(value, Reasons)
+        else value[0].item()
+        if value.dtype.kind == "b" and value.ndim == 1  # Gymnasium batches bool, but not numpy.bool_
+        else value[0]
+        for name, value in infos.items()
+    }

@@ -1,0 +1,239 @@
+"""What a task's hooks see of the physics: the rows in play, as arrays.
+
+    def _apply_action(self, sim, action):
+        sim.ctrl = action["control"]                     # (N, nu)
+
+    def _make_observation(self, sim):
+        tip = sim.body("tip").xpos                       # (N, 3), one substep behind qpos
+        return {"pose": sim.qpos, "tip": tip}, {}
+
+Every array has a leading axis of N environments: all of a batch, those that are
+stepped while others are reset, or a single one. Which it is makes no difference
+to a hook, nor to its results.
+
+State fields (`qpos`, `ctrl`, `xfrc_applied`, ...) may be written, whole or in
+part, where the physics is about to run: in `_reset` and `_apply_action`. In the
+other hooks they are read-only. Derived fields (`xpos`, `sensordata`, ...) must be
+listed in the task's `derived_fields`; they are what the last physics step
+computed, one substep behind the state, and read-only. `sim.task[name]` is the
+state that the task declared; every hook may write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from superdex.lab.gym.envs.types import Rows
+from superdex.physics import SceneBatch
+
+__all__ = ["Sim"]
+
+
+class _StateField:
+    """A field of the state as an attribute that reads and writes the rows in play."""
+
+    def __init__(self, doc: str) -> None:
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, sim: Sim, owner: type | None = None) -> NDArray[np.float64]:
+        return sim.field(self.name)
+
+    def __set__(self, sim: Sim, value: Any) -> None:
+        sim.field(self.name)[...] = value
+
+
+class Sim:
+    """The rows in play of a `SceneBatch` and of the task's own state.
+
+    Args:
+        physics: the simulations.
+        task_state: (count, ...) the task's declared state by name.
+        members: the environments, for their random generators.
+        rows: sorted indices of the rows in play, or None for all.
+        writable: whether the physics state may be written.
+    """
+
+    qpos = _StateField("(N, nq) positions [m, rad, quaternions].")
+    qvel = _StateField("(N, nv) velocities [m/s, rad/s].")
+    act = _StateField("(N, na) actuator activations.")
+    ctrl = _StateField("(N, nu) controls, held until they are written again.")
+    qfrc_applied = _StateField("(N, nv) generalised forces [N, N m], held until they are written again.")
+    xfrc_applied = _StateField("(N, nbody, 6) force [N] and torque [N m] on each body at its centre of mass, held.")
+    mocap_pos = _StateField("(N, nmocap, 3) positions of mocap bodies [m].")
+    mocap_quat = _StateField("(N, nmocap, 4) orientations of mocap bodies.")
+    eq_active = _StateField("(N, neq) 1 for active equality constraints, else 0.")
+    time = _StateField("(N,) simulated time since the reset [s].")
+
+    def __init__(
+        self,
+        physics: SceneBatch,
+        task_state: Mapping[str, NDArray[Any]],
+        members: Sequence[gymnasium.Env],
+        rows: Rows,
+        writable: bool,
+    ) -> None:
+        self.num = physics.count if rows is None else len(rows)
+        """N, the number of environments in play."""
+        self.model = physics.scene.model
+        """The compiled `mujoco.MjModel`, for names, limits and constants."""
+        self._physics = physics
+        self._members = members
+        self._rows = rows
+        self._writable = writable
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self.task: Mapping[str, NDArray[Any]] = task_state if rows is None else _Gathered(task_state, rows)
+        """The task's declared state by name, each (N, *shape)."""
+
+    def field(self, name: str) -> NDArray[Any]:
+        """(N, ...) a field by its name in `mujoco.MjData`.
+
+        Raises:
+            AttributeError: if there is no such field, or it is derived and not
+                among the task's `derived_fields`.
+        """
+        array = self._arrays.get(name)
+        if array is None:
+            array = self._physics.field(name)
+            array = array[:] if self._rows is None else array[self._rows]
+            array.flags.writeable &= self._writable
+            self._arrays[name] = array
+        return array
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.field(name)
+
+    def body(self, name: str) -> _Part:
+        """A body's part of fields: `sim.body("torso").xpos` is (N, 3)."""
+        return _Part(self, self.model.body(name).id)
+
+    def geom(self, name: str) -> _Part:
+        """A geom's part of fields: `sim.geom("foot").geom_xpos` is (N, 3)."""
+        return _Part(self, self.model.geom(name).id)
+
+    def site(self, name: str) -> _Part:
+        """A site's part of fields: `sim.site("grip").site_xpos` is (N, 3)."""
+        return _Part(self, self.model.site(name).id)
+
+    def actuator(self, name: str) -> _Part:
+        """An actuator's part of fields: `sim.actuator("knee").ctrl` is (N,)."""
+        return _Part(self, self.model.actuator(name).id)
+
+    def joint(self, name: str) -> _Joint:
+        """A joint's positions and velocities: `sim.joint("knee").qpos` is (N, 1) for a hinge."""
+        return _Joint(self, self.model.joint(name).id)
+
+    def sensor(self, name: str) -> NDArray[np.float64]:
+        """(N, dim) a sensor's reading, one substep behind the state; needs "sensordata" in `derived_fields`."""
+        sensor = self.model.sensor(name)
+        return self.field("sensordata")[:, sensor.adr[0] : sensor.adr[0] + sensor.dim[0]]
+
+    def random(self, size: int) -> NDArray[np.float64]:
+        """(N, size) uniform numbers in [0, 1), each environment's from its own `np_random`."""
+        out = np.empty((self.num, size))
+        for member, row in zip(self._in_play(), out, strict=True):
+            member.np_random.random(out=row)
+        return out
+
+    def standard_normal(self, size: int) -> NDArray[np.float64]:
+        """(N, size) standard normal numbers, each environment's from its own `np_random`."""
+        out = np.empty((self.num, size))
+        for member, row in zip(self._in_play(), out, strict=True):
+            member.np_random.standard_normal(out=row)
+        return out
+
+    def draw(self, sample: Callable[[np.random.Generator], Any]) -> NDArray[Any]:
+        """(N, ...) `sample(generator)` for each environment and its own generator, stacked."""
+        return np.stack([sample(member.np_random) for member in self._in_play()])
+
+    def _in_play(self) -> Iterator[gymnasium.Env]:
+        members = self._members
+        return iter(members) if self._rows is None else (members[row] for row in self._rows.tolist())
+
+    def commit(self) -> None:
+        """Put what hooks wrote to gathered rows back in place; what they read next is fresh."""
+        if self._rows is not None:
+            if self._writable:
+                for name, array in self._arrays.items():
+                    if array.flags.writeable:
+                        self._physics.field(name)[self._rows] = array
+                self._arrays.clear()
+            self.task.commit()  # type: ignore[attr-defined]
+
+
+class _Gathered(Mapping[str, NDArray[Any]]):
+    """Rows of arrays, copied out when they are asked for and written back by `commit`."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], rows: NDArray[np.int64]) -> None:
+        self._arrays = arrays
+        self._rows = rows
+        self._copies: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._copies:
+            self._copies[name] = self._arrays[name][self._rows]
+        return self._copies[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def commit(self) -> None:
+        for name, copy in self._copies.items():
+            self._arrays[name][self._rows] = copy
+        self._copies.clear()
+
+
+class _Part:
+    """Entry `index` along the first axis of fields, for all rows in play."""
+
+    def __init__(self, sim: Sim, index: int) -> None:
+        object.__setattr__(self, "_sim", sim)
+        object.__setattr__(self, "id", index)
+
+    def __getattr__(self, name: str) -> NDArray[np.float64]:
+        return self._sim.field(name)[:, self.id]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._sim.field(name)[:, self.id] = value
+
+
+class _Joint:
+    """A joint's coordinates, for all rows in play."""
+
+    def __init__(self, sim: Sim, index: int) -> None:
+        model, self._sim = sim.model, sim
+        positions, velocities = _JOINT_SIZES[model.jnt_type[index]]
+        self._qpos = slice(model.jnt_qposadr[index], model.jnt_qposadr[index] + positions)
+        self._qvel = slice(model.jnt_dofadr[index], model.jnt_dofadr[index] + velocities)
+
+    @property
+    def qpos(self) -> NDArray[np.float64]:
+        return self._sim.qpos[:, self._qpos]
+
+    @qpos.setter
+    def qpos(self, value: Any) -> None:
+        self._sim.qpos[:, self._qpos] = value
+
+    @property
+    def qvel(self) -> NDArray[np.float64]:
+        return self._sim.qvel[:, self._qvel]
+
+    @qvel.setter
+    def qvel(self, value: Any) -> None:
+        self._sim.qvel[:, self._qvel] = value
+
+
+# positions and velocities of a free, ball, slide and hinge joint (mjtJoint)
+_JOINT_SIZES = ((7, 6), (4, 3), (1, 1), (1, 1))

@@ -1,0 +1,99 @@
+"""Structured spaces, flattened to one Box.
+
+A task names the parts of its observation and action; learners get one flat
+array. Parts lie in the flat array in alphabetical order of their keys, each
+raveled in C order. All functions keep leading axes: they serve one environment
+as well as a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+__all__ = ["FlatSpace"]
+
+
+class FlatSpace:
+    """A dictionary of Boxes and its flat form.
+
+    Args:
+        parts: Boxes by key.
+        what: "observation" or "action", for messages.
+
+    Raises:
+        ValueError: if there are no parts, or one is not a Box.
+    """
+
+    def __init__(self, parts: Mapping[str, spaces.Space], what: str) -> None:
+        if not parts:
+            raise ValueError(f"The {what} space has no parts: declare at least one Box by a key.")
+        for key, part in parts.items():
+            if not isinstance(part, spaces.Box):
+                raise ValueError(f"Part {key!r} of the {what} space must be a Box, got {part}.")
+        self.what = what
+        self.parts: dict[str, spaces.Box] = {key: parts[key] for key in sorted(parts)}  # type: ignore[misc]
+        self.dtype = np.result_type(*(part.dtype for part in self.parts.values()))
+        self.slices: dict[str, slice] = {}
+        self.size = 0
+        for key, part in self.parts.items():
+            size = int(np.prod(part.shape))
+            self.slices[key] = slice(self.size, self.size + size)
+            self.size += size
+        self.low = np.concatenate([part.low.ravel() for part in self.parts.values()]).astype(self.dtype)
+        self.high = np.concatenate([part.high.ravel() for part in self.parts.values()]).astype(self.dtype)
+
+    def box(self) -> spaces.Box:
+        """The flat space: a new Box, (size,)."""
+        return spaces.Box(self.low, self.high, dtype=self.dtype)  # type: ignore[arg-type]
+
+    def dict(self) -> spaces.Dict:
+        """The structured space."""
+        return spaces.Dict(self.parts)
+
+    def split(self, flat: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """(..., size) to views (..., *shape) by key."""
+        if flat.shape[-1:] != (self.size,):
+            raise ValueError(f"A flat {self.what} must have shape (..., {self.size}), got {flat.shape}.")
+        return {
+            key: flat[..., span].reshape(*flat.shape[:-1], *self.parts[key].shape)
+            for key, span in self.slices.items()
+        }
+
+    def join(self, structured: Mapping[str, Any]) -> NDArray[Any]:
+        """(..., *shape) by key to a new flat array (..., size)."""
+        arrays = {key: np.asarray(value) for key, value in structured.items()}
+        self.check_keys(arrays)
+        key = next(iter(self.parts))
+        lead = arrays[key].shape[: arrays[key].ndim - len(self.parts[key].shape)]
+        flat = np.empty((*lead, self.size), self.dtype)
+        self.write(arrays, flat)
+        return flat
+
+    def write(self, structured: Mapping[str, NDArray[Any]], flat: NDArray[Any]) -> None:
+        """Write (..., *shape) by key into `flat`, (..., size).
+
+        Raises:
+            ValueError: if a part's shape is not the leading axes of `flat` and the shape it was declared with.
+        """
+        lead = flat.shape[:-1]
+        for key, span in self.slices.items():
+            value, shape = structured[key], self.parts[key].shape
+            if value.shape != (*lead, *shape):
+                raise ValueError(
+                    f"Part {key!r} of the {self.what} must have shape {(*lead, *shape)}, got {value.shape}."
+                )
+            flat[..., span] = value if len(shape) == 1 else value.reshape(*lead, -1)
+
+    def check_keys(self, structured: Mapping[str, Any]) -> None:
+        """Raise ValueError unless `structured` has exactly the declared keys."""
+        if structured.keys() != self.parts.keys():
+            missing = sorted(self.parts.keys() - structured.keys())
+            unknown = sorted(structured.keys() - self.parts.keys())
+            raise ValueError(
+                f"The {self.what} must have exactly the parts {list(self.parts)}: missing {missing}, unknown {unknown}."
+            )

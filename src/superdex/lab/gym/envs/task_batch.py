@@ -1,0 +1,256 @@
+"""N environments of one task, stepped together: the one place where a task's hooks are called.
+
+An environment that is stepped alone is a `TaskBatch` of one row; a vector
+environment's native batch is one of thousands. Both run this code on the same
+hooks and the same kind of rows, which is why their results are equal to the bit.
+
+A batch resets and steps the rows it is told to and writes observations,
+rewards and flags at those rows of the caller's arrays. Rows are sorted indices,
+or None for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+from gymnasium.utils import seeding
+from numpy.typing import NDArray
+
+from superdex.lab.gym.envs.sim import Sim
+from superdex.lab.gym.envs.types import Mask, Rows, StructuredArrays, Terminate
+from superdex.physics import SceneBatch
+
+if TYPE_CHECKING:
+    from superdex.lab.gym.envs.mochi_env import MochiEnv
+
+__all__ = ["DIVERGED", "EPISODE_LIMIT", "Reasons", "TaskBatch"]
+
+DIVERGED = "Simulation diverged"
+EPISODE_LIMIT = "Steps per episode reached"
+
+NOT_RESET = -1
+"""In `episode_steps`: the environment has never been reset."""
+
+_MAX_REASONS = 255
+_Array = TypeVar("_Array", bound=np.ndarray)
+
+
+class Reasons(NamedTuple):
+    """A reason, or none, for each row in play, as codes into a table of few strings."""
+
+    codes: NDArray[np.uint8]
+    """(N,)"""
+    table: tuple[str | None, ...]
+    """`table[0]` is None: no reason."""
+
+
+class TaskBatch:
+    """The environments `members` of one task, configuration and scene, one per row of `physics`.
+
+    Args:
+        members: the environments; the first one's hooks are called, each one's
+            `np_random` serves its row.
+        physics: as many simulations of the environments' scene.
+    """
+
+    def __init__(self, members: Sequence[MochiEnv], physics: SceneBatch) -> None:
+        self.members = members
+        self.task = members[0]
+        self.physics = physics
+        self.physics.track(self.task.derived_fields)
+        self.episode_steps = np.full(len(members), NOT_RESET, np.int64)
+        """(N,) control steps since the reset."""
+        self.task_state = {
+            name: np.zeros((len(members), *shape), dtype) for name, (shape, dtype) in self.task.declared_state.items()
+        }
+        """(N, *shape) the task's declared state by name."""
+        self._reasons: dict[str | None, int] = {None: 0}
+
+    def row(self, index: int) -> TaskBatch:
+        """The batch of one row that shares row `index` with this one."""
+        row = object.__new__(TaskBatch)
+        row.members = self.members[index : index + 1]
+        row.task = row.members[0]
+        row.physics = self.physics.row(index)
+        row.episode_steps = self.episode_steps[index : index + 1]
+        row.task_state = {name: state[index : index + 1] for name, state in self.task_state.items()}
+        row._reasons = self._reasons
+        return row
+
+    def reset(
+        self,
+        rows: Rows,
+        seeds: Sequence[int | None] | None,
+        options: Mapping[str, Any] | None,
+        observation: NDArray[Any],
+    ) -> StructuredArrays:
+        """Begin new episodes in `rows`.
+
+        Args:
+            rows: the rows to reset.
+            seeds: a seed or None per row in play; None leaves every generator as it is.
+            options: handed to the task's reset hook.
+            observation: (N, size) where the observations of `rows` are written.
+
+        Returns:
+            The task's infos, each of one entry per row in play.
+        """
+        if seeds is not None:
+            indices = range(len(self.members)) if rows is None else rows.tolist()
+            for index, seed in zip(indices, seeds, strict=True):
+                if seed is not None:
+                    member = self.members[index]
+                    member._np_random, member._np_random_seed = seeding.np_random(seed)
+        select = slice(None) if rows is None else rows
+        self.physics.reset(rows)
+        self.episode_steps[select] = 0
+        for state in self.task_state.values():
+            state[select] = 0
+        sim = self._sim(rows, writable=True)
+        self.task._reset(sim, options or {})
+        sim.commit()
+        if self.task.derived_fields:
+            self.physics.forward(rows)
+        return self._observe(self._sim(rows, writable=False), rows, observation)[1]
+
+    def step(
+        self,
+        rows: Rows,
+        action: NDArray[Any],
+        observation: NDArray[Any],
+        reward: NDArray[np.float64],
+        terminated: Mask,
+        truncated: Mask,
+    ) -> dict[str, NDArray[Any] | Reasons]:
+        """Step `rows` with their rows of `action`, (N, size), and write their results to the given (N, ...) arrays.
+
+        Returns:
+            Infos, each of one entry per row in play: the task's own, `reward_<term>`,
+            `terminated_reason` and `truncated_reason`.
+        """
+        select = slice(None) if rows is None else rows
+        controls = self._act(rows, action[select])
+        diverged = self._advance_diverged(rows)
+        self.episode_steps[select] += 1
+
+        sim = self._sim(rows, writable=False)
+        structured, info = self._observe(sim, rows, observation)
+        terms = self._reward_terms(controls, structured, info, sim.num, diverged)
+        ended, cut = self._stops(sim, structured, info, self.episode_steps[select], diverged)
+        sim.commit()
+
+        reward[select] = _sum(terms, sim.num)
+        terminated[select] = ended.codes != 0
+        truncated[select] = cut.codes != 0
+        infos: dict[str, NDArray[Any] | Reasons] = dict(info)
+        infos.update((f"reward_{name}", term) for name, term in terms.items())
+        infos["terminated_reason"] = ended
+        infos["truncated_reason"] = cut
+        return infos
+
+    def _sim(self, rows: Rows, writable: bool) -> Sim:
+        return Sim(self.physics, self.task_state, self.members, rows, writable)
+
+    def _act(self, rows: Rows, action: NDArray[Any]) -> StructuredArrays:
+        """Apply actions (N in play, size), clipped to their space, and run the control step's substeps."""
+        space = self.task.action_layout
+        controls = space.split(np.clip(action, space.low, space.high, dtype=space.dtype))
+        substeps = self.task.cfg.num_substeps
+        calls, per_call = (substeps, 1) if self.task.acts_per_substep else (1, substeps)
+        for _ in range(calls):
+            sim = self._sim(rows, writable=True)
+            self.task._apply_action(sim, controls)
+            sim.commit()
+            self.physics.step(per_call, rows)
+        return controls
+
+    def _advance_diverged(self, rows: Rows) -> NDArray[np.int64] | None:
+        """Put simulations that have gone bad back to the initial state; their positions among the rows in play."""
+        diverged = self.physics.diverged()
+        if diverged is not None and rows is not None:
+            diverged = np.intersect1d(diverged, rows, assume_unique=True)
+        if diverged is None or not diverged.size:
+            return None
+        self.physics.reset(diverged)
+        if self.task.derived_fields:
+            self.physics.forward(diverged)
+        return diverged if rows is None else np.searchsorted(rows, diverged)
+
+    def _observe(self, sim: Sim, rows: Rows, out: NDArray[Any]) -> tuple[StructuredArrays, StructuredArrays]:
+        """The task's observation and infos; the flat observation is written to the rows in play of `out`."""
+        space = self.task.observation_layout
+        structured, info = self.task._make_observation(sim)
+        space.check_keys(structured)
+        if rows is None:
+            space.write(structured, out)
+        else:
+            flat = np.empty((sim.num, space.size), out.dtype)
+            space.write(structured, flat)
+            out[rows] = flat
+        # an info may be a view of the state, which the next step changes
+        return structured, {name: np.array(_per_row(value, sim.num, f"info {name!r}")) for name, value in info.items()}
+
+    def _reward_terms(
+        self,
+        action: StructuredArrays,
+        observation: StructuredArrays,
+        info: StructuredArrays,
+        num: int,
+        diverged: NDArray[np.int64] | None,
+    ) -> dict[str, NDArray[np.float64]]:
+        terms = {}
+        for name, value in self.task._compute_reward_terms(action, observation, info).items():
+            term = np.array(value, np.float64)
+            if term.shape != (num,):
+                raise ValueError(f"Reward term {name!r} must have shape ({num},), one value per row, got {term.shape}.")
+            if diverged is not None:
+                term[diverged] = 0.0  # there is no transition to reward
+            terms[name] = term
+        return terms
+
+    def _stops(
+        self,
+        sim: Sim,
+        observation: StructuredArrays,
+        info: StructuredArrays,
+        episode_steps: NDArray[np.int64],
+        diverged: NDArray[np.int64] | None,
+    ) -> tuple[Reasons, Reasons]:
+        """Why the episode of each row in play ends, if it does; the first reason given counts."""
+        terminated, truncated = np.zeros(sim.num, np.uint8), np.zeros(sim.num, np.uint8)
+        if diverged is not None:
+            terminated[diverged] = self._code(DIVERGED)
+        for stop in self.task._check_stop_criteria(sim, observation, info):
+            mask = _per_row(stop.mask, sim.num, f"the mask of {stop.reason!r}")
+            codes = terminated if isinstance(stop, Terminate) else truncated
+            codes[mask & (codes == 0)] = self._code(stop.reason)
+        if self.task.cfg.steps_per_episode > 0:
+            over = episode_steps >= self.task.cfg.steps_per_episode
+            truncated[over & (truncated == 0)] = self._code(EPISODE_LIMIT)
+        table = tuple(self._reasons)
+        return Reasons(terminated, table), Reasons(truncated, table)
+
+    def _code(self, reason: str) -> int:
+        code = self._reasons.setdefault(reason, len(self._reasons))
+        if code > _MAX_REASONS:
+            raise ValueError(
+                f"{type(self.task).__name__} gives more than {_MAX_REASONS} different reasons to stop, the last"
+                f" {reason!r}. Reasons are fixed texts: put figures into infos."
+            )
+        return code
+
+
+def _per_row(value: Any, num: int, what: str) -> np.ndarray:
+    array = np.asarray(value)
+    if array.shape[:1] != (num,):
+        raise ValueError(f"{what} must have a leading axis of {num} rows, got shape {array.shape}.")
+    return array
+
+
+def _sum(terms: Mapping[str, NDArray[np.float64]], num: int) -> NDArray[np.float64]:
+    total = np.zeros(num)
+    for term in terms.values():
+        total += term
+    return total
