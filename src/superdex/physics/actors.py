@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Actor", "ArticulatedActor", "RigidActor", "RomActor", "actors_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Actor:
     """A named part of a scene; the arrays are live views of one simulation."""
 
@@ -54,7 +54,7 @@ class RomActor(Actor):
 def actors_of(model: mujoco.MjModel, batch: SceneBatch) -> tuple[Actor, ...]:
     """The actors of a model as views of a batch's first row, in the order of their root bodies."""
     rom_bodies = {
-        model.flex(flex).name: [int(body) for body in model.flex_nodebodyid[_nodes(model, flex)]]
+        mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_FLEX, flex): model.flex_nodebodyid[_nodes(model, flex)].tolist()
         for flex in range(model.nflex)
         if model.flex_interp[flex] > 0
     }

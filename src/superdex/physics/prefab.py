@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +67,7 @@ class _FileCache:
                 self.stats = FileCacheStats(self.stats.hits + 1, self.stats.misses)
             else:
                 # stamped before it is read: a file that changes meanwhile is read again next time
-                fingerprint = _stamps({str(path), *mujoco.mju_getXMLDependencies(str(path))})
+                fingerprint = _stamps(_files(str(path)))
                 entry = _Entry(fingerprint, _compile(path, edit, args))
                 self._entries[key] = entry
                 self.stats = FileCacheStats(self.stats.hits, self.stats.misses + 1)
@@ -81,7 +81,15 @@ def _compile(path: Path, edit: Edit | None, args: tuple[Hashable, ...]) -> mujoc
     return spec.compile()
 
 
-def _stamps(names) -> Fingerprint:
+def _files(path: str) -> set[str]:
+    """The model file and all that it includes."""
+    try:
+        return {path, *mujoco.mju_getXMLDependencies(path)}
+    except mujoco.FatalError:
+        return {path}  # compiling it will say what is wrong
+
+
+def _stamps(names: Iterable[str]) -> Fingerprint:
     """(path, modification time [ns], size [bytes]) of each file; -1 for one that is gone."""
     stamps = []
     for name in sorted(names):

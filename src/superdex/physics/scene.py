@@ -45,7 +45,9 @@ class Scene:
         self.model = model
         self.structure = structure_of(model)
         """Digest of the model's structure: snapshots fit scenes of the same digest."""
-        self._persistent = bool(model.opt.enableflags & (mujoco.mjtEnableBit.mjENBL_SLEEP | mujoco.mjtEnableBit.mjENBL_IPC))
+        flags = mujoco.mjtEnableBit
+        self._persistent = bool(model.opt.enableflags & (flags.mjENBL_SLEEP | flags.mjENBL_IPC))
+        self._first_batch: mujoco_batch.Batch | None = None
         self._free_rows: list[SceneBatch] = []
         self._num_rows = 0
 
@@ -64,9 +66,18 @@ class Scene:
 
     def make_batch(self, count: int, num_threads: int = 0) -> SceneBatch:
         """`count` new simulations in the initial state, stepped on `num_threads` threads (0: one per logical CPU)."""
-        batch = SceneBatch(self, mujoco_batch.Batch(self.model, count, num_threads, self._persistent), 0, count)
+        model = self.model if self._first_batch is None else self._first_model
+        rows = mujoco_batch.Batch(model, count, num_threads, self._persistent)
+        self._first_batch = self._first_batch or rows
+        batch = SceneBatch(self, rows, 0, count)
         batch.reset()
         return batch
+
+    @cached_property
+    def _first_model(self) -> mujoco.MjModel:
+        """The model as it was when the first simulation was made; `model` may have been changed since."""
+        assert self._first_batch is not None
+        return self._first_batch.get_model(0)
 
     def acquire_row(self) -> SceneBatch:
         """One new simulation in the initial state; `release_row` gives it back.
@@ -84,6 +95,7 @@ class Scene:
 
     def release_row(self, row: SceneBatch) -> None:
         """Give back a row that `acquire_row` returned, for others to use."""
+        row.untrack()
         self._free_rows.append(row)
 
     # The scene's own simulation

@@ -38,15 +38,15 @@ Rows = NDArray[np.int64] | None
 """Rows in play: sorted indices, or None for all."""
 
 STATE_FIELDS = frozenset(
-    "time qpos qvel act history qacc_warmstart ctrl qfrc_applied xfrc_applied eq_active mocap_pos mocap_quat"
+    "time qpos qvel act history qacc_warmstart ctrl qfrc_applied xfrc_applied eq_active mocap_pos mocap_quat"  # noqa: SIM905
     " userdata plugin_state plastic".split()
 )
 """The fields that make up a row; all others are derived from it."""
 
 _RNE_SENSORS = ("accelerometer", "force", "torque", "framelinacc", "frameangacc")
 _SUBTREE_SENSORS = ("subtreelinvel", "subtreeangmom")
-# Fields that mj_step computes only for the sake of a sensor, and the sensors that cause it. Without one, a
-# simulator that serves many rows would hand out another row's value.
+# Fields that mj_step does not always compute, and the sensors for whose sake it does. Without one, a simulator that
+# serves many rows would hand out another row's value.
 _COMPUTED_FOR_SENSORS = {
     "cacc": _RNE_SENSORS,
     "cfrc_int": _RNE_SENSORS,
@@ -54,6 +54,7 @@ _COMPUTED_FOR_SENSORS = {
     "subtree_linvel": _SUBTREE_SENSORS,
     "subtree_angmom": _SUBTREE_SENSORS,
     "qfrc_inverse": (),
+    "solver_nnz": (),  # nor is it where there is no constraint
 }
 
 _BAD_STATE = slice(mujoco.mjtWarning.mjWARN_BADQPOS.value, mujoco.mjtWarning.mjWARN_BADCTRL.value + 1)
@@ -84,7 +85,7 @@ class SceneBatch:
         """The batch of one row that shares row `index` with this one."""
         row = SceneBatch(self.scene, self._batch, self.start + index, 1)
         row.step_count = self.step_count[index : index + 1]
-        row._tracked = self._tracked
+        row._tracked = set(self._tracked)
         return row
 
     def track(self, names: Iterable[str]) -> None:
@@ -98,12 +99,17 @@ class SceneBatch:
         for name in names:
             sensors = _COMPUTED_FOR_SENSORS.get(name)
             if sensors is not None and self.scene.sensor_kinds.isdisjoint(sensors):
-                remedy = f"Add one of these sensors to the model: {', '.join(sensors)}." if sensors else "It is for mj_inverse."
+                remedy = f" Add one of these sensors to the model: {', '.join(sensors)}." if sensors else ""
                 raise ValueError(
-                    f"Scene {self.scene.name!r} cannot give {name!r}: stepping does not compute it. {remedy}"
+                    f"Scene {self.scene.name!r} cannot give {name!r}: its steps do not always compute it.{remedy}"
                 )
             self._batch.bind(name)
             self._tracked.add(name)
+
+    def untrack(self) -> None:
+        """Refuse derived fields again until they are tracked."""
+        self._tracked.clear()
+        self._fields.clear()
 
     def field(self, name: str) -> np.ndarray:
         """(count, ...) a field of every row by its name in `mujoco.MjData`.
@@ -119,7 +125,13 @@ class SceneBatch:
         return value
 
     def step(self, num_substeps: int = 1, rows: Rows = None) -> None:
-        """Advance rows by `num_substeps` times the model's time step."""
+        """Advance rows by `num_substeps` times the model's time step.
+
+        Raises:
+            ValueError: if `num_substeps` is below 1.
+        """
+        if num_substeps < 1:
+            raise ValueError(f"A simulation advances by at least 1 step, got {num_substeps}.")
         self._batch.step(self._ids(rows), num_substeps)
         self.step_count[self._select(rows)] += num_substeps
 
@@ -144,8 +156,9 @@ class SceneBatch:
         MuJoCo would warn in the next.
         """
         # a sum is finite exactly if no addend is infinite or NaN, short of an overflow, which the mask below sorts out
-        if not self._bad_state.any() and np.isfinite(self._motion.sum()):
-            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not self._bad_state.any() and np.isfinite(self._motion.sum()):
+                return None
         bad = self._bad_state.any(axis=1) | ~np.isfinite(self._motion).all(axis=1)
         return np.flatnonzero(bad) if bad.any() else None
 

@@ -35,7 +35,7 @@ _STRUCTURE_FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StateHandle:
     """One simulation's snapshot; `Scene.restore_state` puts it back."""
 
@@ -49,7 +49,9 @@ class StateHandle:
 
 def structure_of(model: mujoco.MjModel) -> str:
     """A digest that two models share exactly if a snapshot of one means the same in the other."""
-    digest = hashlib.sha256(str(mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION.value)).encode())
+    components = [1 << bit for bit in range(mujoco.mjtState.mjNSTATE.value)]
+    sizes = [mujoco.mj_stateSize(model, component) for component in components]
+    digest = hashlib.sha256(np.array(sizes).tobytes())
     for field in _STRUCTURE_FIELDS:
         value = getattr(model, field)
         digest.update(value if isinstance(value, bytes) else np.ascontiguousarray(value).tobytes())

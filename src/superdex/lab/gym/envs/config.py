@@ -103,7 +103,8 @@ class MochiEnvCfg:
             if key not in known:
                 nearest = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)[0]
                 raise ValueError(
-                    f"{cls.__name__} has no field {key!r}. Did you mean {nearest!r}? Its fields are: {', '.join(known)}."
+                    f"{cls.__name__} has no field {key!r}. Did you mean {nearest!r}?"
+                    f" Its fields are: {', '.join(known)}."
                 )
 
 
@@ -115,14 +116,20 @@ def _field_types(cls: type) -> dict[str, Any]:
 
 def _checked(field: str, value: Any, kind: Any) -> Any:
     """`value` as a plain value of type `kind`; only the types that the module docstring names are checked."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-    if any(typing.get_origin(option) is tuple for option in options) and isinstance(value, list | np.ndarray):
-        value = tuple(np.asarray(value).tolist())
+    options = typing.get_args(kind) if typing.get_origin(kind) in (types.UnionType, typing.Union) else (kind,)
+    value = _plain(value, tuples=any(typing.get_origin(option) is tuple for option in options))
     if not any(_fits(value, option) for option in options):
-        wanted = " or ".join(getattr(o, "__name__", str(o)) if typing.get_origin(o) is None else str(o) for o in options)
+        wanted = " or ".join(str(o) if typing.get_origin(o) else getattr(o, "__name__", str(o)) for o in options)
         raise TypeError(f"{field} must be {wanted}, got {value!r} of type {type(value).__name__}.")
+    return value
+
+
+def _plain(value: Any, tuples: bool) -> Any:
+    """`value` without NumPy's types, and with sequences as tuples where the field holds some."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if tuples and isinstance(value, list | tuple | np.ndarray):
+        return tuple(_plain(item, tuples) for item in value)
     return value
 
 

@@ -49,7 +49,6 @@ from typing import Any, ClassVar
 import gymnasium
 import mujoco
 import numpy as np
-from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numpy.typing import DTypeLike, NDArray
 
@@ -57,7 +56,7 @@ from superdex.lab.gym.envs.config import MochiEnvCfg
 from superdex.lab.gym.envs.initial_state import InitialState
 from superdex.lab.gym.envs.scene_manager import SceneManager
 from superdex.lab.gym.envs.sim import Sim
-from superdex.lab.gym.envs.spaces import FlatSpace
+from superdex.lab.gym.envs.spaces import FlattenedSpaces
 from superdex.lab.gym.envs.task_batch import NOT_RESET, Reasons, TaskBatch
 from superdex.lab.gym.envs.types import StructuredArrays, Terminate, Truncate
 from superdex.physics import Scene
@@ -65,7 +64,7 @@ from superdex.physics import Scene
 __all__ = ["MochiEnv"]
 
 
-class MochiEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
+class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: ignore[override]
     """A task over rows of a scene; see the module's docstring.
 
     Args:
@@ -78,7 +77,7 @@ class MochiEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
     """
 
     Cfg: ClassVar[type[MochiEnvCfg]] = MochiEnvCfg
-    metadata: dict[str, Any] = {"render_modes": []}
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
     uid_fields: ClassVar[tuple[str, ...]] = ()
     """The config fields that change the model, and no others: they make up the scene's name."""
     vectorized: ClassVar[bool] = True
@@ -94,6 +93,7 @@ class MochiEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         self.render_mode = self.cfg.render_mode
         self.declared_state: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
         """Shape and dtype of the task's own state, by name."""
+        self._closed = False
         self._batch: TaskBatch | None = None
         self._joined: tuple[TaskBatch, int] | None = None
         self._release_scene: Callable[[], Any] | None = None
@@ -107,14 +107,6 @@ class MochiEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
     def _build_model(self) -> mujoco.MjModel:
         """The compiled model of this configuration; its time step is set by the caller."""
         raise NotImplementedError(f"{type(self).__name__} must define _build_model().")
-
-    def _observation_parts(self) -> Mapping[str, spaces.Box]:
-        """Boxes by key, flattened to `observation_space` in alphabetical order of the keys."""
-        raise NotImplementedError(f"{type(self).__name__} must define _observation_parts().")
-
-    def _action_parts(self) -> Mapping[str, spaces.Box]:
-        """Boxes by key, flattened to `action_space` in alphabetical order of the keys."""
-        raise NotImplementedError(f"{type(self).__name__} must define _action_parts().")
 
     def _reset(self, sim: Sim, options: Mapping[str, Any]) -> None:
         """Bring rows, which are in the model's initial state, into the state that an episode starts from.
@@ -163,7 +155,7 @@ class MochiEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
                 different models. The simulation frequency is added to it.
             builder: makes the model if there is no such scene yet, or sharing is off.
         """
-        name = f"{name} at {self.cfg.simulation_frequency:g} Hz"
+        name = f"{name} at {str(float(self.cfg.simulation_frequency)).removesuffix('.0')} Hz"
 
         def build() -> Scene:
             model = builder()
@@ -184,61 +176,16 @@ class MochiEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         """
         self.declared_state[name] = (shape, np.dtype(dtype))
 
-    # Spaces
-
-    @cached_property
-    def observation_layout(self) -> FlatSpace:
-        """The observation's parts and where they lie in the flat array."""
-        return FlatSpace(self._observation_parts(), "observation")
-
-    @cached_property
-    def action_layout(self) -> FlatSpace:
-        """The action's parts and where they lie in the flat array."""
-        return FlatSpace(self._action_parts(), "action")
-
-    @cached_property
-    def observation_space(self) -> spaces.Box:  # type: ignore[override]
-        return self.observation_layout.box()
-
-    @cached_property
-    def action_space(self) -> spaces.Box:  # type: ignore[override]
-        return self.action_layout.box()
-
-    @property
-    def structured_observation_space(self) -> spaces.Dict:
-        """The observation's parts as a Dict space."""
-        return self.observation_layout.dict()
-
-    @property
-    def structured_action_space(self) -> spaces.Dict:
-        """The action's parts as a Dict space."""
-        return self.action_layout.dict()
-
-    def to_structured_observation(self, observation: NDArray[Any]) -> StructuredArrays:
-        """Views of a flat observation (..., size) by key."""
-        return self.observation_layout.split(observation)
-
-    def to_flat_observation(self, observation: StructuredArrays) -> NDArray[Any]:
-        """A structured observation as a new flat array (..., size)."""
-        return self.observation_layout.join(observation)
-
-    def to_structured_action(self, action: NDArray[Any]) -> StructuredArrays:
-        """Views of a flat action (..., size) by key."""
-        return self.action_layout.split(action)
-
-    def to_flat_action(self, action: StructuredArrays) -> NDArray[Any]:
-        """A structured action as a new flat array (..., size)."""
-        return self.action_layout.join(action)
-
     # Gymnasium's interface
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin an episode; see `gymnasium.Env.reset`."""
+        batch = self.batch
         self.warn_if_not_shared()
         observation = np.empty((1, self.observation_layout.size), self.observation_layout.dtype)
-        info = self.batch.reset(None, [seed], options, observation)
+        info = batch.reset(None, [seed], options, observation)
         return observation[0], _of_single_row(info)
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
@@ -268,7 +215,8 @@ class MochiEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
 
     def close(self) -> None:
         """Let go of the scene; its other environments keep working. May be called twice."""
-        self._batch = None
+        self._closed = True
+        self._batch = self._joined = None
         if self._release_scene is not None:
             self._release_scene()
             self._release_scene = None
@@ -278,6 +226,8 @@ class MochiEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
     @property
     def batch(self) -> TaskBatch:
         """This environment as a batch of one row: a row of the scene's, or of a batch that it has joined."""
+        if self._closed:
+            raise RuntimeError(f"This {type(self).__name__} is closed: make a new one.")
         if self._batch is None and self._joined is not None:
             batch, index = self._joined
             self._batch = batch.row(index)
@@ -303,7 +253,7 @@ class MochiEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
                 f"{type(self).__name__} has use_shared_scenes=True, but its scene {self.scene.name!r} was not created"
                 " through _load_scene(), so it is not shared. Create it there, or set use_shared_scenes=False.",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
 
     @cached_property

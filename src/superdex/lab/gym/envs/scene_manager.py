@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from superdex.physics import Scene
 
@@ -22,6 +23,7 @@ __all__ = ["SceneManager"]
 
 @dataclass(slots=True)
 class _Entry:
+    name: str
     scene: Scene
     owner: type
     num_users: int
@@ -30,12 +32,13 @@ class _Entry:
 class SceneManager:
     """Scenes of one environment class by name, with reference counts. Use `get_instance`."""
 
-    _instances: dict[str, SceneManager] = {}
+    _instances: ClassVar[dict[str, SceneManager]] = {}
     _lock = threading.RLock()
 
     def __init__(self, class_name: str) -> None:
         self.class_name = class_name
         self._entries: dict[str, _Entry] = {}
+        self._keys: dict[tuple[str, type], str] = {}
 
     @classmethod
     def get_instance(cls, class_name: str) -> SceneManager:
@@ -71,11 +74,15 @@ class SceneManager:
             The name to release the scene by, and the scene.
         """
         with self._lock:
-            key = name
-            while (entry := self._entries.get(key)) is not None and entry.owner is not owner:
-                key += f" of {owner.__module__}" if key == name else "'"
-            if entry is None:
-                entry = self._entries[key] = _Entry(builder(), owner, 0)
+            key = self._keys.get((name, owner))
+            if key is None:
+                scene = builder()
+                key = name
+                while key in self._entries:
+                    key += f" of {owner.__module__}" if key == name else "'"
+                self._keys[name, owner] = key
+                self._entries[key] = _Entry(name, scene, owner, 0)
+            entry = self._entries[key]
             entry.num_users += 1
             return key, entry.scene
 
@@ -85,4 +92,4 @@ class SceneManager:
             entry = self._entries[name]
             entry.num_users -= 1
             if entry.num_users == 0:
-                del self._entries[name]
+                del self._entries[name], self._keys[entry.name, entry.owner]

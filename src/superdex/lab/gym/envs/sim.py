@@ -15,8 +15,9 @@ State fields (`qpos`, `ctrl`, `xfrc_applied`, ...) may be written, whole or in
 part, where the physics is about to run: in `_reset` and `_apply_action`. In the
 other hooks they are read-only. Derived fields (`xpos`, `sensordata`, ...) must be
 listed in the task's `derived_fields`; they are what the last physics step
-computed, one substep behind the state, and read-only. `sim.task[name]` is the
-state that the task declared; every hook may write it.
+computed, one substep behind the state, and read-only. `_reset` cannot read them:
+they follow from the state that it makes. `sim.task[name]` is the state that the
+task declared; every hook may write it, in part or by `sim.task[name] = value`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.types import Rows
 from superdex.physics import SceneBatch
+from superdex.physics.scene_batch import STATE_FIELDS
 
 __all__ = ["Sim"]
 
@@ -59,7 +61,11 @@ class Sim:
         members: the environments, for their random generators.
         rows: sorted indices of the rows in play, or None for all.
         writable: whether the physics state may be written.
+        derived: whether derived fields may be read.
     """
+
+    # a misspelt `sim.crtl = ...` is an error
+    __slots__ = ("_arrays", "_derived", "_members", "_physics", "_rows", "_writable", "model", "num", "task")
 
     qpos = _StateField("(N, nq) positions [m, rad, quaternions].")
     qvel = _StateField("(N, nv) velocities [m/s, rad/s].")
@@ -70,6 +76,7 @@ class Sim:
     mocap_pos = _StateField("(N, nmocap, 3) positions of mocap bodies [m].")
     mocap_quat = _StateField("(N, nmocap, 4) orientations of mocap bodies.")
     eq_active = _StateField("(N, neq) 1 for active equality constraints, else 0.")
+    userdata = _StateField("(N, nuserdata) the model's user data.")
     time = _StateField("(N,) simulated time since the reset [s].")
 
     def __init__(
@@ -78,7 +85,9 @@ class Sim:
         task_state: Mapping[str, NDArray[Any]],
         members: Sequence[gymnasium.Env],
         rows: Rows,
+        *,
         writable: bool,
+        derived: bool = True,
     ) -> None:
         self.num = physics.count if rows is None else len(rows)
         """N, the number of environments in play."""
@@ -88,8 +97,9 @@ class Sim:
         self._members = members
         self._rows = rows
         self._writable = writable
+        self._derived = derived
         self._arrays: dict[str, NDArray[Any]] = {}
-        self.task: Mapping[str, NDArray[Any]] = task_state if rows is None else _Gathered(task_state, rows)
+        self.task = _TaskState(task_state, rows)
         """The task's declared state by name, each (N, *shape)."""
 
     def field(self, name: str) -> NDArray[Any]:
@@ -101,9 +111,11 @@ class Sim:
         """
         array = self._arrays.get(name)
         if array is None:
-            array = self._physics.field(name)
-            array = array[:] if self._rows is None else array[self._rows]
-            array.flags.writeable &= self._writable
+            if not self._derived and name not in STATE_FIELDS:
+                raise AttributeError(f"_reset cannot read {name!r}: derived fields are computed after it.")
+            whole = self._physics.field(name)
+            array = whole[:] if self._rows is None else whole[self._rows]
+            array.flags.writeable = self._writable and whole.flags.writeable
             self._arrays[name] = array
         return array
 
@@ -114,19 +126,19 @@ class Sim:
 
     def body(self, name: str) -> _Part:
         """A body's part of fields: `sim.body("torso").xpos` is (N, 3)."""
-        return _Part(self, self.model.body(name).id)
+        return _Part(self, "body", self.model.body(name).id)
 
     def geom(self, name: str) -> _Part:
-        """A geom's part of fields: `sim.geom("foot").geom_xpos` is (N, 3)."""
-        return _Part(self, self.model.geom(name).id)
+        """A geom's part of fields: `sim.geom("foot").xpos` is (N, 3), of the field `geom_xpos`."""
+        return _Part(self, "geom", self.model.geom(name).id)
 
     def site(self, name: str) -> _Part:
-        """A site's part of fields: `sim.site("grip").site_xpos` is (N, 3)."""
-        return _Part(self, self.model.site(name).id)
+        """A site's part of fields: `sim.site("grip").xpos` is (N, 3), of the field `site_xpos`."""
+        return _Part(self, "site", self.model.site(name).id)
 
     def actuator(self, name: str) -> _Part:
-        """An actuator's part of fields: `sim.actuator("knee").ctrl` is (N,)."""
-        return _Part(self, self.model.actuator(name).id)
+        """An actuator's part of fields: `sim.actuator("knee").ctrl` is (N,), `.force` that of `actuator_force`."""
+        return _Part(self, "actuator", self.model.actuator(name).id)
 
     def joint(self, name: str) -> _Joint:
         """A joint's positions and velocities: `sim.joint("knee").qpos` is (N, 1) for a hinge."""
@@ -167,21 +179,28 @@ class Sim:
                     if array.flags.writeable:
                         self._physics.field(name)[self._rows] = array
                 self._arrays.clear()
-            self.task.commit()  # type: ignore[attr-defined]
+            self.task.commit()
 
 
-class _Gathered(Mapping[str, NDArray[Any]]):
-    """Rows of arrays, copied out when they are asked for and written back by `commit`."""
+class _TaskState(Mapping[str, NDArray[Any]]):
+    """The rows in play of a task's declared state: the arrays themselves, or copies that `commit` writes back."""
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]], rows: NDArray[np.int64]) -> None:
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], rows: Rows) -> None:
         self._arrays = arrays
         self._rows = rows
         self._copies: dict[str, NDArray[Any]] = {}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._arrays:
+            raise KeyError(f"The task declared no state {name!r}: call _declare_state({name!r}, ...) in __init__.")
+        if self._rows is None:
+            return self._arrays[name]
         if name not in self._copies:
             self._copies[name] = self._arrays[name][self._rows]
         return self._copies[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self[name][...] = value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
@@ -195,22 +214,46 @@ class _Gathered(Mapping[str, NDArray[Any]]):
         self._copies.clear()
 
 
-class _Part:
-    """Entry `index` along the first axis of fields, for all rows in play."""
+# Fields of MjData with an entry per object, by MuJoCo's kinds of objects.
+_FIELDS_OF = {
+    "body": frozenset(
+        "xpos xquat xmat xipos ximat xfrc_applied cvel cacc cinert crb cfrc_int cfrc_ext"  # noqa: SIM905
+        " subtree_com subtree_linvel subtree_angmom".split()
+    ),
+    "geom": frozenset(["geom_xpos", "geom_xmat"]),
+    "site": frozenset(["site_xpos", "site_xmat"]),
+    "actuator": frozenset(["ctrl", "actuator_force", "actuator_length", "actuator_velocity"]),
+}
 
-    def __init__(self, sim: Sim, index: int) -> None:
+
+class _Part:
+    """An object's entry of the fields of its kind, for all rows in play, under MuJoCo's full or short names."""
+
+    __slots__ = ("_kind", "_sim", "id")
+
+    def __init__(self, sim: Sim, kind: str, index: int) -> None:
         object.__setattr__(self, "_sim", sim)
+        object.__setattr__(self, "_kind", kind)
         object.__setattr__(self, "id", index)
 
+    def _field(self, name: str) -> NDArray[np.float64]:
+        known = _FIELDS_OF[self._kind]
+        for field in (name, f"{self._kind}_{name}"):
+            if field in known:
+                return self._sim.field(field)
+        raise AttributeError(f"{name!r} is not a field of a {self._kind}; these are: {', '.join(sorted(known))}.")
+
     def __getattr__(self, name: str) -> NDArray[np.float64]:
-        return self._sim.field(name)[:, self.id]
+        return self._field(name)[:, self.id]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._sim.field(name)[:, self.id] = value
+        self._field(name)[:, self.id] = value
 
 
 class _Joint:
     """A joint's coordinates, for all rows in play."""
+
+    __slots__ = ("_qpos", "_qvel", "_sim")
 
     def __init__(self, sim: Sim, index: int) -> None:
         model, self._sim = sim.model, sim

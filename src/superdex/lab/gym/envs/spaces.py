@@ -9,13 +9,14 @@ as well as a batch.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-__all__ = ["FlatSpace"]
+__all__ = ["FlatSpace", "FlattenedSpaces"]
 
 
 class FlatSpace:
@@ -53,14 +54,14 @@ class FlatSpace:
 
     def dict(self) -> spaces.Dict:
         """The structured space."""
-        return spaces.Dict(self.parts)
+        return spaces.Dict(list(self.parts.items()))
 
     def split(self, flat: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """(..., size) to views (..., *shape) by key."""
         if flat.shape[-1:] != (self.size,):
             raise ValueError(f"A flat {self.what} must have shape (..., {self.size}), got {flat.shape}.")
         return {
-            key: flat[..., span].reshape(*flat.shape[:-1], *self.parts[key].shape)
+            key: flat[..., span].reshape((*flat.shape[:-1], *self.parts[key].shape))
             for key, span in self.slices.items()
         }
 
@@ -87,7 +88,7 @@ class FlatSpace:
                 raise ValueError(
                     f"Part {key!r} of the {self.what} must have shape {(*lead, *shape)}, got {value.shape}."
                 )
-            flat[..., span] = value if len(shape) == 1 else value.reshape(*lead, -1)
+            flat[..., span] = value if len(shape) == 1 else value.reshape(*lead, span.stop - span.start)
 
     def check_keys(self, structured: Mapping[str, Any]) -> None:
         """Raise ValueError unless `structured` has exactly the declared keys."""
@@ -97,3 +98,61 @@ class FlatSpace:
             raise ValueError(
                 f"The {self.what} must have exactly the parts {list(self.parts)}: missing {missing}, unknown {unknown}."
             )
+
+
+class FlattenedSpaces:
+    """The spaces of an environment that declares their parts: flat for learners, structured for people."""
+
+    def _observation_parts(self) -> Mapping[str, spaces.Box]:
+        """Boxes by key, flattened to `observation_space` in alphabetical order of the keys."""
+        raise NotImplementedError(f"{type(self).__name__} must define _observation_parts().")
+
+    def _action_parts(self) -> Mapping[str, spaces.Box]:
+        """Boxes by key, flattened to `action_space` in alphabetical order of the keys."""
+        raise NotImplementedError(f"{type(self).__name__} must define _action_parts().")
+
+    @cached_property
+    def observation_layout(self) -> FlatSpace:
+        """The observation's parts and where they lie in the flat array."""
+        return FlatSpace(self._observation_parts(), "observation")
+
+    @cached_property
+    def action_layout(self) -> FlatSpace:
+        """The action's parts and where they lie in the flat array."""
+        return FlatSpace(self._action_parts(), "action")
+
+    @cached_property
+    def observation_space(self) -> spaces.Box:
+        """The observation's parts as one flat Box."""
+        return self.observation_layout.box()
+
+    @cached_property
+    def action_space(self) -> spaces.Box:
+        """The action's parts as one flat Box."""
+        return self.action_layout.box()
+
+    @property
+    def structured_observation_space(self) -> spaces.Dict:
+        """The observation's parts as a Dict space."""
+        return self.observation_layout.dict()
+
+    @property
+    def structured_action_space(self) -> spaces.Dict:
+        """The action's parts as a Dict space."""
+        return self.action_layout.dict()
+
+    def to_structured_observation(self, observation: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Views of a flat observation (..., size) by key."""
+        return self.observation_layout.split(observation)
+
+    def to_flat_observation(self, observation: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        """A structured observation as a new flat array (..., size)."""
+        return self.observation_layout.join(observation)
+
+    def to_structured_action(self, action: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Views of a flat action (..., size) by key."""
+        return self.action_layout.split(action)
+
+    def to_flat_action(self, action: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        """A structured action as a new flat array (..., size)."""
+        return self.action_layout.join(action)

@@ -108,12 +108,15 @@ class TaskBatch:
         self.episode_steps[select] = 0
         for state in self.task_state.values():
             state[select] = 0
-        sim = self._sim(rows, writable=True)
+        sim = self._sim(rows, writable=True, derived=False)
         self.task._reset(sim, options or {})
         sim.commit()
         if self.task.derived_fields:
             self.physics.forward(rows)
-        return self._observe(self._sim(rows, writable=False), rows, observation)[1]
+        sim = self._sim(rows, writable=False)
+        info = self._observe(sim, rows, observation)[1]
+        sim.commit()
+        return info
 
     def step(
         self,
@@ -150,13 +153,13 @@ class TaskBatch:
         infos["truncated_reason"] = cut
         return infos
 
-    def _sim(self, rows: Rows, writable: bool) -> Sim:
-        return Sim(self.physics, self.task_state, self.members, rows, writable)
+    def _sim(self, rows: Rows, *, writable: bool, derived: bool = True) -> Sim:
+        return Sim(self.physics, self.task_state, self.members, rows, writable=writable, derived=derived)
 
     def _act(self, rows: Rows, action: NDArray[Any]) -> StructuredArrays:
         """Apply actions (N in play, size), clipped to their space, and run the control step's substeps."""
         space = self.task.action_layout
-        controls = space.split(np.clip(action, space.low, space.high, dtype=space.dtype))
+        controls = space.split(np.clip(action, space.low, space.high).astype(space.dtype, copy=False))
         substeps = self.task.cfg.num_substeps
         calls, per_call = (substeps, 1) if self.task.acts_per_substep else (1, substeps)
         for _ in range(calls):
@@ -174,6 +177,8 @@ class TaskBatch:
         if diverged is None or not diverged.size:
             return None
         self.physics.reset(diverged)
+        for state in self.task_state.values():
+            state[diverged] = 0
         if self.task.derived_fields:
             self.physics.forward(diverged)
         return diverged if rows is None else np.searchsorted(rows, diverged)
@@ -223,7 +228,12 @@ class TaskBatch:
         if diverged is not None:
             terminated[diverged] = self._code(DIVERGED)
         for stop in self.task._check_stop_criteria(sim, observation, info):
-            mask = _per_row(stop.mask, sim.num, f"the mask of {stop.reason!r}")
+            mask = np.asarray(stop.mask)
+            if mask.shape != (sim.num,) or mask.dtype != np.bool_:
+                raise ValueError(
+                    f"The mask of {stop.reason!r} must be booleans of shape ({sim.num},), one per row,"
+                    f" got shape {mask.shape} and dtype {mask.dtype}."
+                )
             codes = terminated if isinstance(stop, Terminate) else truncated
             codes[mask & (codes == 0)] = self._code(stop.reason)
         if self.task.cfg.steps_per_episode > 0:

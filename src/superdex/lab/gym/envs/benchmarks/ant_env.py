@@ -2,15 +2,17 @@
 
 | | |
 |---|---|
-| action `control` | (8,) in [-1, 1], times 150 N m on hip and ankle of the front left, back left, back right, front right leg |
-| observation `contact_forces` | (54,) wrench of contacts on each of 9 bodies (torque, force), clipped to [-1, 1]; optional |
-| observation `pose` | (13,) height [m], orientation (quaternion, or rotation vector: (12,)), joint angles [rad]; x, y first if not left out |
+| action `control` | (8,) in [-1, 1], times 150 N m on hip and ankle of legs fl, bl, br, fr (front/back, left/right) |
+| observation `contact_forces` | (54,) contact wrench (torque, force) on each of 9 bodies, clipped to [-1, 1] |
+| observation `pose` | (13,) height [m], orientation quaternion, joint angles [rad] |
 | observation `vel` | (14,) linear [m/s] and angular velocity of the torso, joint velocities [rad/s] |
 | reward | `forward`: x velocity; `ctrl`: -0.5 squared action; `contact`: -5e-4 squared clipped wrenches; `survive`: 1 |
 | terminated | "Unhealthy": torso height outside [0.2, 1.0] m |
 | truncated | "Steps per episode reached", after 1000 steps of 0.05 s |
 
-Contact wrenches are those of the last physics step (`cfrc_ext`), one substep
+With `use_rotation_vector` the orientation has 3 entries; with x and y not left
+out, they come first; without `include_contact_in_observation` there are neither
+`contact_forces` nor their cost. Contact wrenches are those of the last physics step (`cfrc_ext`), one substep
 behind pose and velocity. `survive` is paid in every step but the one that ends
 the episode as unhealthy.
 """
@@ -106,7 +108,7 @@ class AntEnv(MochiEnv):
     def _observation_parts(self) -> dict[str, Box]:
         orientation = 3 if self.cfg.use_rotation_vector else 4
         position = 1 if self.cfg.exclude_current_positions_from_observation else 3
-        parts = {
+        parts: dict[str, Box] = {
             "pose": Box(-np.inf, np.inf, (position + orientation + 8,)),
             "vel": Box(-np.inf, np.inf, (14,)),
         }
@@ -171,8 +173,9 @@ def _edit(
 ) -> None:
     if not use_damping:
         for joint in spec.joints:
-            joint.damping = 0
+            joint.damping[:] = 0
     if not use_gravity:
         spec.option.gravity = (0, 0, 0)
     if use_low_friction or use_high_friction:
-        spec.geom("floor").friction[0] = LOW_FRICTION if use_low_friction else HIGH_FRICTION
+        for pair in spec.pairs:  # a listed pair does not look at its geoms' friction
+            pair.friction[:2] = LOW_FRICTION if use_low_friction else HIGH_FRICTION

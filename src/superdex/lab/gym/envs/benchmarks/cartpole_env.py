@@ -94,11 +94,11 @@ class CartPoleEnv(MochiEnv):
 
 
 def _edit(spec: mujoco.MjSpec, use_damping: bool, use_gravity: bool, free_pole: bool) -> None:
-    slider, hinge = spec.joint("slider"), spec.joint("hinge")
+    slider, hinge = spec.joint("slider"), spec.joint("hinge")  # damping and stiffness are polynomials: [0] is linear
     if not use_damping:
-        slider.damping = hinge.damping = 0
+        slider.damping[0] = hinge.damping[0] = 0
     if not use_gravity:
         spec.option.gravity = (0, 0, 0)
     if not free_pole:
-        hinge.stiffness = HELD_POLE_STIFFNESS
-        hinge.damping = HELD_POLE_DAMPING
+        hinge.stiffness[0] = HELD_POLE_STIFFNESS
+        hinge.damping[0] = HELD_POLE_DAMPING

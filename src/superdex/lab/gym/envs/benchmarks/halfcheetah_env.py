@@ -2,7 +2,7 @@
 
 | | |
 |---|---|
-| action `control` | (6,) in [-1, 1], times (120, 90, 60, 120, 60, 30) N m on hind thigh, shin, foot, front thigh, shin, foot |
+| action `control` | (6,) in [-1, 1], times (120, 90, 60, 120, 60, 30) N m on hind, then front, thigh, shin, foot |
 | observation `pose` | (8,) height [m], pitch and six joint angles [rad]; (9,) with x first if it is not left out |
 | observation `vel` | (9,) x and z velocity [m/s], pitch and joint velocities [rad/s] |
 | reward | `forward`: `forward_reward_weight` x velocity; `ctrl`: -`ctrl_cost_weight` times the squared action |
@@ -88,4 +88,4 @@ def _edit(spec: mujoco.MjSpec, use_gravity: bool, use_rest_springs: bool) -> Non
         spec.option.gravity = (0, 0, 0)
     if not use_rest_springs:
         for joint in spec.joints:
-            joint.stiffness = 0
+            joint.stiffness[:] = 0
