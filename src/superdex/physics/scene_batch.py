@@ -18,6 +18,7 @@ can share one.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -76,8 +77,8 @@ class SceneBatch:
         """(count, nstate) the rows."""
         self.step_count = np.zeros(count, np.int64)
         """(count,) substeps since each row was reset."""
-        # after mj_step, the counters of MuJoCo's bad-state warnings: (count, 4)
-        self._bad_state = batch.warning[self._span, _BAD_STATE, 1]
+        # MuJoCo's warnings, last info and count of each kind: (count, mjNWARNING, 2)
+        self._warnings = batch.warning[self._span]
         # qpos and qvel, which follow the time: (count, nq + nv)
         self._motion = self.state[:, 1 : 1 + scene.model.nq + scene.model.nv]
 
@@ -146,7 +147,7 @@ class SceneBatch:
         select = self._select(rows)
         self.state[select] = self.scene.initial_state
         self.step_count[select] = 0
-        self._bad_state[select] = 0
+        self._warnings[select] = 0
 
     def diverged(self) -> Rows:
         """The rows whose simulation has gone bad since they were last reset, or None if there are none.
@@ -157,9 +158,9 @@ class SceneBatch:
         """
         # a sum is finite exactly if no addend is infinite or NaN, short of an overflow, which the mask below sorts out
         with np.errstate(over="ignore", invalid="ignore"):
-            if not self._bad_state.any() and np.isfinite(self._motion.sum()):
+            if not np.count_nonzero(self._warnings) and math.isfinite(self._motion.sum()):
                 return None
-        bad = self._bad_state.any(axis=1) | ~np.isfinite(self._motion).all(axis=1)
+        bad = self._warnings[:, _BAD_STATE, 1].any(axis=1) | ~np.isfinite(self._motion).all(axis=1)
         return np.flatnonzero(bad) if bad.any() else None
 
     def capture(self, index: int) -> StateHandle:

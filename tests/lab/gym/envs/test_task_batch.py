@@ -59,13 +59,6 @@ def test_rows_equal_separate_environments_over_300_steps_with_resets(
         action = rng.uniform(low, high, (NUM, *low.shape)).astype(np.float32)
         resets = ended | (rng.random(NUM) < 0.02)
         reset_rows, step_rows = np.flatnonzero(resets), np.flatnonzero(~resets)
-        if reset_rows.size:
-            seeded = [None if rng.random() < 0.7 else int(rng.integers(1000)) for _ in reset_rows]
-            infos = batch.reset(reset_rows, seeded)
-            for position, index in enumerate(reset_rows):
-                observation, info = alone[index].reset(seed=seeded[position])
-                assert np.array_equal(batch.observation[index], observation), (step, index)
-                assert_same_info(info_of(infos, position), info)
         ended[:] = False
         if step_rows.size:
             infos = batch.step(None if step_rows.size == NUM else step_rows, action)
@@ -77,6 +70,13 @@ def test_rows_equal_separate_environments_over_300_steps_with_resets(
                 assert batch.truncated[index] == truncated
                 assert_same_info(info_of(infos, position), info)
                 ended[index] = terminated or truncated
+        if reset_rows.size:
+            seeded = [None if rng.random() < 0.7 else int(rng.integers(1000)) for _ in reset_rows]
+            infos = batch.reset(reset_rows, seeded)
+            for position, index in enumerate(reset_rows):
+                observation, info = alone[index].reset(seed=seeded[position])
+                assert np.array_equal(batch.observation[index], observation), (step, index)
+                assert_same_info(info_of(infos, position), info)
     for index, env in enumerate(alone):
         assert np.array_equal(batch.batch.physics.state[index], env.batch.physics.state[0])
 
@@ -99,7 +99,7 @@ def test_rows_of_a_large_batch_equal_separate_environments(cls: type[MochiEnv]) 
             assert batch.reward[index] == reward
 
 
-def test_rows_that_are_not_in_play_keep_everything() -> None:
+def test_rows_that_are_not_reset_keep_everything() -> None:
     batch = make_batch([ArmEnv() for _ in range(4)])
     batch.reset(None, [0, 1, 2, 3])
     batch.step(None, np.zeros((4, 3), np.float32))
@@ -110,7 +110,6 @@ def test_rows_that_are_not_in_play_keep_everything() -> None:
         batch.batch.episode_steps.copy(),
         *(value.copy() for value in batch.batch.task_state.values()),
     ]
-    batch.step(np.array([2]), np.ones((4, 3), np.float32))
     batch.reset(np.array([2]), [5])
     after = [
         batch.batch.physics.state,

@@ -35,8 +35,9 @@ class InitialState:
         """
         if scale == 0:
             return
-        qpos = sim.qpos + (-scale + (2 * scale) * sim.random(sim.model.nq))
+        uniform, normal = sim.random_and_normal(sim.model.nq, sim.model.nv)
+        qpos = sim.qpos + (-scale + (2 * scale) * uniform)
         for span in self._quaternions:
             qpos[:, span] /= np.sqrt(np.square(qpos[:, span]).sum(axis=-1, keepdims=True))
         sim.qpos = np.clip(qpos, self._low, self._high)
-        sim.qvel = sim.qvel + scale * sim.standard_normal(sim.model.nv)
+        sim.qvel = sim.qvel + scale * normal

@@ -7,9 +7,10 @@
         tip = sim.body("tip").xpos                       # (N, 3), one substep behind qpos
         return {"pose": sim.qpos, "tip": tip}, {}
 
-Every array has a leading axis of N environments: all of a batch, those that are
-stepped while others are reset, or a single one. Which it is makes no difference
-to a hook, nor to its results.
+Every array has a leading axis of N environments: all of a batch, those of it that
+are reset, or a single one. Which it is makes no difference to a hook, nor to its
+results. (In a step, a batch's hooks see the environments that are about to be
+reset, too; what they make of them is dropped.)
 
 State fields (`qpos`, `ctrl`, `xfrc_applied`, ...) may be written, whole or in
 part, where the physics is about to run: in `_reset` and `_apply_action`. In the
@@ -60,12 +61,14 @@ class Sim:
         task_state: (count, ...) the task's declared state by name.
         members: the environments, for their random generators.
         rows: sorted indices of the rows in play, or None for all.
+        running: with all rows in play, those that are not about to be reset, or None for all:
+            only their generators draw.
         writable: whether the physics state may be written.
         derived: whether derived fields may be read.
     """
 
     # a misspelt `sim.crtl = ...` is an error
-    __slots__ = ("_arrays", "_derived", "_members", "_physics", "_rows", "_writable", "model", "num", "task")
+    __slots__ = ("_arrays", "_derived", "_members", "_physics", "_rows", "_running", "_writable", "model", "num", "task")
 
     qpos = _StateField("(N, nq) positions [m, rad, quaternions].")
     qvel = _StateField("(N, nv) velocities [m/s, rad/s].")
@@ -86,6 +89,7 @@ class Sim:
         members: Sequence[gymnasium.Env],
         rows: Rows,
         *,
+        running: Rows = None,
         writable: bool,
         derived: bool = True,
     ) -> None:
@@ -96,6 +100,7 @@ class Sim:
         self._physics = physics
         self._members = members
         self._rows = rows
+        self._running = running
         self._writable = writable
         self._derived = derived
         self._arrays: dict[str, NDArray[Any]] = {}
@@ -151,25 +156,45 @@ class Sim:
 
     def random(self, size: int) -> NDArray[np.float64]:
         """(N, size) uniform numbers in [0, 1), each environment's from its own `np_random`."""
-        out = np.empty((self.num, size))
-        for member, row in zip(self._in_play(), out, strict=True):
-            member.np_random.random(out=row)
-        return out
+        generators = self._generators()
+        drawn = np.empty((len(generators), size))
+        for generator, row in zip(generators, drawn, strict=True):
+            generator.random(out=row)
+        return self._spread(drawn)
 
     def standard_normal(self, size: int) -> NDArray[np.float64]:
         """(N, size) standard normal numbers, each environment's from its own `np_random`."""
-        out = np.empty((self.num, size))
-        for member, row in zip(self._in_play(), out, strict=True):
-            member.np_random.standard_normal(out=row)
-        return out
+        generators = self._generators()
+        drawn = np.empty((len(generators), size))
+        for generator, row in zip(generators, drawn, strict=True):
+            generator.standard_normal(out=row)
+        return self._spread(drawn)
+
+    def random_and_normal(self, num_uniform: int, num_normal: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(N, num_uniform) uniform numbers in [0, 1) and (N, num_normal) standard normal ones.
+
+        One call of each environment's generator gives both: those calls are most of what a reset costs.
+        """
+        drawn = self.random(num_uniform + 2 * num_normal)
+        return drawn[:, :num_uniform], _normal(drawn[:, num_uniform:])
 
     def draw(self, sample: Callable[[np.random.Generator], Any]) -> NDArray[Any]:
         """(N, ...) `sample(generator)` for each environment and its own generator, stacked."""
-        return np.stack([sample(member.np_random) for member in self._in_play()])
+        return self._spread(np.stack([sample(generator) for generator in self._generators()]))
 
-    def _in_play(self) -> Iterator[gymnasium.Env]:
-        members = self._members
-        return iter(members) if self._rows is None else (members[row] for row in self._rows.tolist())
+    def _generators(self) -> list[np.random.Generator]:
+        """The generators of the environments that draw."""
+        rows = self._rows if self._running is None else self._running
+        members = self._members if rows is None else [self._members[row] for row in rows.tolist()]
+        return [member._np_random or member.np_random for member in members]
+
+    def _spread(self, drawn: NDArray[Any]) -> NDArray[Any]:
+        """(N, ...) what was drawn, and zeros for environments that are about to be reset."""
+        if self._running is None:
+            return drawn
+        spread = np.zeros((self.num, *drawn.shape[1:]), drawn.dtype)
+        spread[self._running] = drawn
+        return spread
 
     def commit(self) -> None:
         """Put what hooks wrote to gathered rows back in place; what they read next is fresh."""
@@ -276,6 +301,13 @@ class _Joint:
     @qvel.setter
     def qvel(self, value: Any) -> None:
         self._sim.qvel[:, self._qvel] = value
+
+
+def _normal(uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(N, 2 k) uniform numbers as (N, k) standard normal ones, by the transform of Box and Muller (1958)."""
+    half = uniform.shape[1] // 2
+    radius = np.sqrt(-2 * np.log(1 - uniform[:, :half]))  # 1 - u lies in (0, 1]
+    return radius * np.cos(2 * np.pi * uniform[:, half:])
 
 
 # positions and velocities of a free, ball, slide and hinge joint (mjtJoint)

@@ -108,14 +108,17 @@ class TaskBatch:
         self.episode_steps[select] = 0
         for state in self.task_state.values():
             state[select] = 0
-        sim = self._sim(rows, writable=True, derived=False)
+        sim = Sim(self.physics, self.task_state, self.members, rows, writable=True, derived=False)
         self.task._reset(sim, options or {})
         sim.commit()
         if self.task.derived_fields:
             self.physics.forward(rows)
-        sim = self._sim(rows, writable=False)
-        info = self._observe(sim, rows, observation)[1]
+        sim = Sim(self.physics, self.task_state, self.members, rows, writable=False)
+        out = observation if rows is None else np.empty((sim.num, *observation.shape[1:]), observation.dtype)
+        info = self._observe(sim, out)[1]
         sim.commit()
+        if rows is not None:
+            observation[rows] = out
         return info
 
     def step(
@@ -129,48 +132,48 @@ class TaskBatch:
     ) -> dict[str, NDArray[Any] | Reasons]:
         """Step `rows` with their rows of `action`, (N, size), and write their results to the given (N, ...) arrays.
 
+        Other rows must be reset next. The hooks run over all rows, which is cheaper than
+        to pick some out, so those rows of the arrays and of the task's state hold nothing
+        of use until then; their physics and generators are not touched.
+
         Returns:
-            Infos, each of one entry per row in play: the task's own, `reward_<term>`,
+            Infos, each of one entry per row of `rows`: the task's own, `reward_<term>`,
             `terminated_reason` and `truncated_reason`.
         """
-        select = slice(None) if rows is None else rows
-        controls = self._act(rows, action[select])
-        diverged = self._advance_diverged(rows)
-        self.episode_steps[select] += 1
+        controls = self._act(rows, action)
+        diverged = self._reset_diverged(rows)
+        self.episode_steps += 1
 
-        sim = self._sim(rows, writable=False)
-        structured, info = self._observe(sim, rows, observation)
-        terms = self._reward_terms(controls, structured, info, sim.num, diverged)
-        ended, cut = self._stops(sim, structured, info, self.episode_steps[select], diverged)
-        sim.commit()
+        sim = self._sim_of_step(rows, writable=False)
+        structured, info = self._observe(sim, observation)
+        terms = self._reward_terms(controls, structured, info, diverged)
+        ended, cut = self._stops(sim, structured, info, diverged)
 
-        reward[select] = _sum(terms, sim.num)
-        terminated[select] = ended.codes != 0
-        truncated[select] = cut.codes != 0
+        reward[:] = _sum(terms, sim.num)
+        np.not_equal(ended.codes, 0, out=terminated)
+        np.not_equal(cut.codes, 0, out=truncated)
         infos: dict[str, NDArray[Any] | Reasons] = dict(info)
         infos.update((f"reward_{name}", term) for name, term in terms.items())
         infos["terminated_reason"] = ended
         infos["truncated_reason"] = cut
-        return infos
+        return infos if rows is None else {name: _take(value, rows) for name, value in infos.items()}
 
-    def _sim(self, rows: Rows, *, writable: bool, derived: bool = True) -> Sim:
-        return Sim(self.physics, self.task_state, self.members, rows, writable=writable, derived=derived)
+    def _sim_of_step(self, rows: Rows, *, writable: bool) -> Sim:
+        return Sim(self.physics, self.task_state, self.members, None, running=rows, writable=writable)
 
     def _act(self, rows: Rows, action: NDArray[Any]) -> StructuredArrays:
-        """Apply actions (N in play, size), clipped to their space, and run the control step's substeps."""
+        """Apply actions (N, size), clipped to their space, and run the control step's substeps."""
         space = self.task.action_layout
         controls = space.split(np.clip(action, space.low, space.high).astype(space.dtype, copy=False))
         substeps = self.task.cfg.num_substeps
         calls, per_call = (substeps, 1) if self.task.acts_per_substep else (1, substeps)
         for _ in range(calls):
-            sim = self._sim(rows, writable=True)
-            self.task._apply_action(sim, controls)
-            sim.commit()
+            self.task._apply_action(self._sim_of_step(rows, writable=True), controls)
             self.physics.step(per_call, rows)
         return controls
 
-    def _advance_diverged(self, rows: Rows) -> NDArray[np.int64] | None:
-        """Put simulations that have gone bad back to the initial state; their positions among the rows in play."""
+    def _reset_diverged(self, rows: Rows) -> Rows:
+        """Put simulations among `rows` that have gone bad back to the initial state, and say which, if any."""
         diverged = self.physics.diverged()
         if diverged is not None and rows is not None:
             diverged = np.intersect1d(diverged, rows, assume_unique=True)
@@ -181,19 +184,13 @@ class TaskBatch:
             state[diverged] = 0
         if self.task.derived_fields:
             self.physics.forward(diverged)
-        return diverged if rows is None else np.searchsorted(rows, diverged)
+        return diverged
 
-    def _observe(self, sim: Sim, rows: Rows, out: NDArray[Any]) -> tuple[StructuredArrays, StructuredArrays]:
-        """The task's observation and infos; the flat observation is written to the rows in play of `out`."""
-        space = self.task.observation_layout
+    def _observe(self, sim: Sim, out: NDArray[Any]) -> tuple[StructuredArrays, StructuredArrays]:
+        """The task's observation and infos; the flat observation is written to `out`, (N in play, size)."""
         structured, info = self.task._make_observation(sim)
-        space.check_keys(structured)
-        if rows is None:
-            space.write(structured, out)
-        else:
-            flat = np.empty((sim.num, space.size), out.dtype)
-            space.write(structured, flat)
-            out[rows] = flat
+        self.task.observation_layout.check_keys(structured)
+        self.task.observation_layout.write(structured, out)
         # an info may be a view of the state, which the next step changes
         return structured, {name: np.array(_per_row(value, sim.num, f"info {name!r}")) for name, value in info.items()}
 
@@ -202,9 +199,9 @@ class TaskBatch:
         action: StructuredArrays,
         observation: StructuredArrays,
         info: StructuredArrays,
-        num: int,
-        diverged: NDArray[np.int64] | None,
+        diverged: Rows,
     ) -> dict[str, NDArray[np.float64]]:
+        num = len(self.members)
         terms = {}
         for name, value in self.task._compute_reward_terms(action, observation, info).items():
             term = np.array(value, np.float64)
@@ -220,10 +217,9 @@ class TaskBatch:
         sim: Sim,
         observation: StructuredArrays,
         info: StructuredArrays,
-        episode_steps: NDArray[np.int64],
-        diverged: NDArray[np.int64] | None,
+        diverged: Rows,
     ) -> tuple[Reasons, Reasons]:
-        """Why the episode of each row in play ends, if it does; the first reason given counts."""
+        """Why the episode of each row ends, if it does; the first reason given counts."""
         terminated, truncated = np.zeros(sim.num, np.uint8), np.zeros(sim.num, np.uint8)
         if diverged is not None:
             terminated[diverged] = self._code(DIVERGED)
@@ -234,13 +230,16 @@ class TaskBatch:
                     f"The mask of {stop.reason!r} must be booleans of shape ({sim.num},), one per row,"
                     f" got shape {mask.shape} and dtype {mask.dtype}."
                 )
-            codes = terminated if isinstance(stop, Terminate) else truncated
-            codes[mask & (codes == 0)] = self._code(stop.reason)
+            self._mark(terminated if isinstance(stop, Terminate) else truncated, mask, stop.reason)
         if self.task.cfg.steps_per_episode > 0:
-            over = episode_steps >= self.task.cfg.steps_per_episode
-            truncated[over & (truncated == 0)] = self._code(EPISODE_LIMIT)
+            self._mark(truncated, self.episode_steps >= self.task.cfg.steps_per_episode, EPISODE_LIMIT)
         table = tuple(self._reasons)
         return Reasons(terminated, table), Reasons(truncated, table)
+
+    def _mark(self, codes: NDArray[np.uint8], mask: Mask, reason: str) -> None:
+        """Give `reason` to the rows in `mask` that have none yet."""
+        if mask.any():
+            codes[mask & (codes == 0)] = self._code(reason)
 
     def _code(self, reason: str) -> int:
         code = self._reasons.setdefault(reason, len(self._reasons))
@@ -257,6 +256,10 @@ def _per_row(value: Any, num: int, what: str) -> np.ndarray:
     if array.shape[:1] != (num,):
         raise ValueError(f"{what} must have a leading axis of {num} rows, got shape {array.shape}.")
     return array
+
+
+def _take(value: NDArray[Any] | Reasons, rows: NDArray[np.int64]) -> NDArray[Any] | Reasons:
+    return Reasons(value.codes[rows], value.table) if isinstance(value, Reasons) else value[rows]
 
 
 def _sum(terms: Mapping[str, NDArray[np.float64]], num: int) -> NDArray[np.float64]:

@@ -1,0 +1,145 @@
+"""Timing of sides that take turns, and the random actions that they get.
+
+Sides take turns in short blocks of steps. `interleave` is for sides that do the
+very same steps, `alternate` for sides of different size.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from time import perf_counter, sleep
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from superdex.lab.apps.bench.laps import Lap
+
+__all__ = ["Actions", "Plan", "Runner", "alternate", "interleave"]
+
+PAUSE = 0.002
+"""Before a side's turn [s]. The threads of a `mujoco.batch.Batch` spin for some tenths of a millisecond after a
+call, in which they would take a processor from whoever comes next."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How long and how often to measure."""
+
+    seed: int = 0
+    rounds: int = 5
+    """Laps of each side."""
+    num_steps: int | None = None
+    """Control steps of a lap; None for as many as `min_seconds` need."""
+    min_seconds: float = 0.2
+    """Least duration of a lap [s]."""
+    warmup_steps: int = 50
+    """Control steps before the first lap: by then the episodes' ends are spread out."""
+
+    def lap_is_over(self, steps: int, seconds: float) -> bool:
+        return steps >= self.num_steps if self.num_steps is not None else seconds >= self.min_seconds
+
+
+class Actions:
+    """Random actions, uniform in a (batched) space, never the same twice.
+
+    They are drawn here and not by `Box.sample`, which takes longer than a step of some tasks.
+    """
+
+    def __init__(self, space: Box, seed: int) -> None:
+        self._space = space
+        self._random = np.random.default_rng(seed)
+
+    def draw(self) -> NDArray[Any]:
+        """The actions of one step, shaped like the space."""
+        space = self._space
+        drawn = self._random.random(space.shape, dtype=np.float32)
+        return (space.low + drawn * (space.high - space.low)).astype(space.dtype)
+
+
+def interleave(
+    sides: Mapping[str, Callable[[], float]],
+    num_envs: int,
+    plan: Plan,
+    block_steps: int,
+    before: Callable[[int], object],
+    after: Callable[[], object],
+) -> dict[str, list[Lap]]:
+    """Have sides do the same steps in turns, in blocks of a few.
+
+    Args:
+        sides: by name; each does the block that `before` prepared and returns how long that took [s].
+            Who goes first changes from block to block.
+        num_envs: how many environments each side steps.
+        plan: the laps; the first side's time decides when one is over.
+        block_steps: the length of a block.
+        before: called before each block with its length; not timed.
+        after: called after each block; not timed.
+
+    Returns:
+        The laps of each side.
+    """
+    names = list(sides)
+    laps: dict[str, list[Lap]] = {name: [] for name in names}
+    for _ in range(plan.rounds):
+        gc.collect()
+        seconds = dict.fromkeys(names, 0.0)
+        steps = turn = 0
+        while not plan.lap_is_over(steps, seconds[names[0]]):
+            count = block_steps if plan.num_steps is None else min(block_steps, plan.num_steps - steps)
+            before(count)
+            for name in _rotated(names, turn):
+                sleep(PAUSE)
+                seconds[name] += sides[name]()
+            after()
+            steps += count
+            turn += 1
+        for name in names:
+            laps[name].append(Lap(steps * num_envs, seconds[name]))
+    return laps
+
+
+class Runner:
+    """Steps a vector environment with random actions; its episodes began with the plan's seed."""
+
+    def __init__(self, env: VectorEnv, plan: Plan) -> None:
+        self.env = env
+        self._actions = Actions(env.action_space, plan.seed)  # type: ignore[arg-type]
+        env.reset(seed=plan.seed)
+        self.run(plan.warmup_steps)
+
+    def run(self, num_steps: int) -> Lap:
+        """Time that many steps; the drawing of actions is not counted."""
+        actions = [self._actions.draw() for _ in range(num_steps)]
+        step = self.env.step
+        sleep(PAUSE)
+        start = perf_counter()
+        for action in actions:
+            step(action)
+        return Lap(num_steps * self.env.num_envs, perf_counter() - start)
+
+
+def alternate(runners: Mapping[str, Runner], plan: Plan) -> dict[str, list[Lap]]:
+    """The laps of runners that take turns in blocks of about `plan.min_seconds`; who goes first changes."""
+    names = list(runners)
+    blocks = {name: plan.num_steps or _block_length(runners[name], plan.min_seconds) for name in names}
+    laps: dict[str, list[Lap]] = {name: [] for name in names}
+    for turn in range(plan.rounds):
+        gc.collect()
+        for name in _rotated(names, turn):
+            laps[name].append(runners[name].run(blocks[name]))
+    return laps
+
+
+def _block_length(runner: Runner, min_seconds: float) -> int:
+    lap = runner.run(3)
+    return max(1, math.ceil(min_seconds / lap.seconds * 3))
+
+
+def _rotated(names: list[str], turn: int) -> Iterator[str]:
+    return (names[(turn + offset) % len(names)] for offset in range(len(names)))

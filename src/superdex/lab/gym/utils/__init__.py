@@ -1,0 +1,1 @@
+"""Public import paths of utilities."""

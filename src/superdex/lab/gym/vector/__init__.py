@@ -1,0 +1,1 @@
+"""Vector environments; their public names are in `superdex.lab.gym.utils.vector`."""

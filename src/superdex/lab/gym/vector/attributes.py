@@ -1,0 +1,38 @@
+"""Methods and attributes of the environments behind a vector environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+
+__all__ = ["call_envs", "set_env_attr"]
+
+
+def call_envs(
+    envs: Sequence[gymnasium.Env], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], first_environment: int = 0
+) -> list[Any]:
+    """What `name` returns for each environment: a method's result, or an attribute.
+
+    An exception gets a note with the global index; `first_environment` is that of `envs[0]`.
+    """
+    results = []
+    for index, env in enumerate(envs, first_environment):
+        try:
+            member = env.get_wrapper_attr(name)
+            results.append(member(*args, **kwargs) if callable(member) else member)
+        except Exception as error:
+            error.add_note(f"Raised in environment {index}.")
+            raise
+    return results
+
+
+def set_env_attr(envs: Sequence[gymnasium.Env], name: str, values: Sequence[Any], first_environment: int = 0) -> None:
+    """Set `name` of each environment to its value."""
+    for index, (env, value) in enumerate(zip(envs, values, strict=True), first_environment):
+        try:
+            env.set_wrapper_attr(name, value)
+        except Exception as error:
+            error.add_note(f"Raised in environment {index}.")
+            raise

@@ -1,0 +1,216 @@
+"""What every vector environment here has in common.
+
+`BatchedVectorEnv` is the contract: it checks arguments, keeps the life cycle
+(reset before step, nothing after close), merges infos and hands results to the
+caller. A subclass steps environments: it writes results to `self._buffers` and
+returns infos as columns. See `HybridVectorEnv` and `SceneVectorEnv`.
+
+A call with bad arguments raises before anything changes. Results are the
+caller's to keep, unless the environment was made with `copy=False`: then
+observations, rewards and flags are views that the next call overwrites.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from superdex.lab.gym.vector.backend import StepBuffers
+from superdex.lab.gym.vector.checks import check_actions, check_options, check_running, check_seeds
+from superdex.lab.gym.vector.infos import Columns, merge
+
+__all__ = ["BatchedStepResult", "BatchedVectorEnv", "check_autoreset_mode"]
+
+_DIRECT_CALLS = frozenset({"reset", "step", "close"})
+
+
+class BatchedStepResult(NamedTuple):
+    """What `step` returns: Gymnasium's five values, with names."""
+
+    observation: np.ndarray
+    """(num_envs, *observation_shape), dtype of the observation space."""
+    reward: NDArray[np.float64]
+    """(num_envs,)"""
+    terminated: NDArray[np.bool_]
+    """(num_envs,): the task ended the episode."""
+    truncated: NDArray[np.bool_]
+    """(num_envs,): a limit ended the episode."""
+    info: dict[str, Any]
+    """Arrays by kind of information, each indexed by environment, with a mask under `_key`."""
+
+
+def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    """The mode, given by itself or by its value ("NextStep", ...)."""
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        known = ", ".join(repr(each.value) for each in AutoresetMode)
+        raise ValueError(f"autoreset_mode must be an AutoresetMode or one of {known}, got {mode!r}.") from None
+
+
+class BatchedVectorEnv(VectorEnv):
+    """A vector environment over `Box` spaces that returns `BatchedStepResult`s."""
+
+    single_observation_space: Box  # type: ignore[assignment]
+    single_action_space: Box  # type: ignore[assignment]
+    observation_space: Box
+    action_space: Box
+
+    closed = True  # until `_describe`: before that there is nothing to close (Gymnasium 1.2 closes in __del__)
+    _supports_reset_mask = False
+    _ready = False
+    _buffers: StepBuffers
+
+    def _describe(
+        self,
+        spaces: tuple[Box, Box],
+        num_envs: int,
+        metadata: dict[str, Any],
+        render_mode: str | None,
+        autoreset_mode: AutoresetMode,
+        copy: bool,
+    ) -> None:
+        """Set the public attributes and be open; `spaces` are one environment's (observation, action)."""
+        self.closed = False
+        self.num_envs = num_envs
+        self.single_observation_space, self.single_action_space = spaces  # type: ignore[assignment]
+        self.observation_space = batch_space(spaces[0], num_envs)  # type: ignore[assignment]
+        self.action_space = batch_space(spaces[1], num_envs)  # type: ignore[assignment]
+        self.metadata = {**metadata, "autoreset_mode": autoreset_mode}
+        self.render_mode = render_mode
+        self.autoreset_mode = autoreset_mode
+        self.copy = copy
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | NDArray[np.integer] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start new episodes; returns observations (num_envs, ...) and infos.
+
+        `seed`: None leaves every generator as it is; an int gives environment i
+        the seed `seed + i`; a list, tuple or integer array gives each its own.
+        `options` go to every environment, each of which gets its own copy.
+        """
+        self._require_open()
+        seeds = check_seeds(seed, self.num_envs)
+        env_options, mask = check_options(options, self.num_envs, self._supports_reset_mask)
+        packed = self._pack_options(env_options)
+        if mask is not None and not self._ready and not mask.all():
+            raise ResetNeeded("Reset all environments, without a mask, before the first selective reset.")
+        try:
+            columns = self._reset_envs(seeds, packed, mask)
+        except BaseException:
+            self._fail()
+            raise
+        rows = slice(None) if mask is None else mask
+        self._buffers.terminated[rows] = False
+        self._buffers.truncated[rows] = False
+        self._ready = True
+        return self._keep(self._buffers.observation), merge(columns, self.num_envs)
+
+    def step(self, actions: np.ndarray) -> BatchedStepResult:  # type: ignore[override]
+        """Step every environment with its row of `actions`, an array of exactly `action_space.shape`."""
+        self._require_open()
+        if not self._ready:
+            raise ResetNeeded("Call reset() before the first step() and after a call that failed.")
+        actions = check_actions(actions, self.action_space)
+        out = self._buffers
+        if self.autoreset_mode is AutoresetMode.DISABLED:
+            check_running(out.terminated | out.truncated)
+        try:
+            columns = self._step_envs(actions)
+        except BaseException:
+            self._fail()
+            raise
+        return BatchedStepResult(
+            self._keep(out.observation),
+            self._keep(out.reward),
+            self._keep(out.terminated),
+            self._keep(out.truncated),
+            merge(columns, self.num_envs),
+        )
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of every environment, or get an attribute; one result per environment."""
+        self._require_open()
+        if name in _DIRECT_CALLS:
+            raise ValueError(f"call({name!r}) would go behind the vector environment's back; use {name}() itself.")
+        return self._call_envs(name, args, kwargs)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of every environment."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of every environment: a list or tuple has one value for each, else all get `values`."""
+        self._require_open()
+        if not isinstance(values, list | tuple):
+            values = [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise ValueError(
+                f"set_attr() takes one value per environment: {self.num_envs} environments, got {len(values)} values."
+            )
+        self._set_env_attr(name, values)
+
+    def render(self) -> tuple[Any, ...]:
+        """The frames of all environments."""
+        return self.call("render")
+
+    @property
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+        """The random generators of the environments, as in `SyncVectorEnv`."""
+        return self.get_attr("np_random")
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The seeds of the environments' generators."""
+        return self.get_attr("np_random_seed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError(
+                f"This {type(self).__name__} is closed, by close() or after an error. Make a new one."
+            )
+
+    def _keep(self, values: np.ndarray) -> np.ndarray:
+        return values.copy() if self.copy else values
+
+    def _fail(self) -> None:
+        """Called when environments were left in the middle of a reset or step."""
+        self._ready = False
+
+    def _pack_options(self, options: dict[str, Any] | None) -> Any:
+        """`options` as `_reset_envs` takes them; raises where they cannot be used."""
+        return options
+
+    @abstractmethod
+    def _reset_envs(self, seeds: list[int | None] | None, options: Any, mask: NDArray[np.bool_] | None) -> Columns:
+        """Reset all environments, or those of `mask`; `seeds` has `num_envs` entries."""
+
+    @abstractmethod
+    def _step_envs(self, actions: np.ndarray) -> Columns:
+        """Step all environments."""
+
+    @abstractmethod
+    def _call_envs(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """`call` on every environment."""
+
+    @abstractmethod
+    def _set_env_attr(self, name: str, values: list[Any] | tuple[Any, ...]) -> None:
+        """`set_attr` on every environment, one value for each."""

@@ -1,0 +1,75 @@
+"""The native backend: environments of one task, configuration and scene, stepped in one native call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from superdex.lab.gym.envs.mochi_env import MochiEnv
+from superdex.lab.gym.envs.task_batch import Reasons, TaskBatch
+from superdex.lab.gym.vector.backend import Rows, StepBuffers
+from superdex.lab.gym.vector.infos import ArrayColumn, CodedColumn, Column, Columns, ObjectColumn
+
+__all__ = ["NativeBackend"]
+
+
+class NativeBackend:
+    """Steps environments as the rows of one `TaskBatch`, which each of them joins.
+
+    Args:
+        envs: environments of one class and equal configuration on one scene.
+        num_threads: native threads; 0 for what the configuration says, or one per logical CPU.
+    """
+
+    def __init__(self, envs: Sequence[MochiEnv], num_threads: int) -> None:
+        self.envs = envs
+        self.num_envs = len(envs)
+        self.distinct = (0,)
+        num_threads = num_threads or envs[0].cfg.num_worker_threads
+        self.batch = TaskBatch(envs, envs[0].scene.make_batch(len(envs), num_threads))
+        for index, env in enumerate(envs):
+            env.join(self.batch, index)
+
+    def reset(
+        self,
+        rows: Rows,
+        seeds: Sequence[int | None] | None,
+        options: dict[str, Any] | None,
+        observation: np.ndarray,
+    ) -> Columns:
+        """See `Backend.reset`."""
+        return _columns(self.batch.reset(rows, seeds, options, observation), rows)
+
+    def step(self, rows: Rows, actions: np.ndarray, out: StepBuffers) -> Columns:
+        """See `Backend.step`."""
+        infos = self.batch.step(rows, actions, out.observation, out.reward, out.terminated, out.truncated)
+        return _columns(infos, rows)
+
+    def final_observations(self, rows: NDArray[np.int64], observation: np.ndarray) -> np.ndarray:
+        """See `Backend.final_observations`."""
+        return observation[rows]
+
+    def close(self) -> None:
+        """Close the environments."""
+        for env in self.envs:
+            env.close()
+
+
+def _columns(infos: Mapping[str, NDArray[Any] | Reasons], rows: Rows) -> Columns:
+    return {name: [_column(value, rows)] for name, value in infos.items()}
+
+
+def _column(value: NDArray[Any] | Reasons, rows: Rows) -> Column:
+    """A column of what `MochiEnv.step` gives for each environment alone."""
+    if isinstance(value, Reasons):
+        return CodedColumn(rows, value.codes, value.table)
+    if value.ndim > 1:
+        return ArrayColumn(rows, value)
+    if value.dtype.kind == "b":
+        return ArrayColumn(rows, value, bool)
+    if value.dtype.kind in "fiuc":
+        return ArrayColumn(rows, value, value.dtype.type)
+    return ObjectColumn(rows, list(value))

@@ -1,0 +1,165 @@
+"""What goes wrong in a worker reaches the caller as one clear exception, soon, and nothing stays behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.error import ClosedEnvironmentError
+
+from superdex.lab.gym.utils.vector import HybridVectorEnv, WorkerError
+from tests.lab.gym.vector.mocks import CountingEnv, FaultyEnv
+
+ZEROS = np.zeros((4, 2), np.float32)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """The block takes no longer than that, and leaves no process behind."""
+    start = time.monotonic()
+    yield
+    elapsed = time.monotonic() - start
+    assert elapsed < seconds, f"took {elapsed:.1f} s"
+    assert not multiprocessing.active_children()
+
+
+def faulty(fault: str, when: str) -> list[Any]:
+    """Four factories; the environment at index 2 is faulty."""
+    return [CountingEnv, CountingEnv, partial(FaultyEnv, fault, when), CountingEnv]
+
+
+def assert_closed(env: HybridVectorEnv) -> None:
+    assert env.closed
+    with pytest.raises(ClosedEnvironmentError, match=r"is closed, by close\(\) or after an error"):
+        env.step(ZEROS)
+    start = time.monotonic()
+    env.close()
+    assert time.monotonic() - start < 0.1
+
+
+def run(fault: str, when: str, k: int = 2) -> None:
+    with HybridVectorEnv(faulty(fault, when), k) as env:
+        try:
+            env.reset(seed=0)
+            for _ in range(6):
+                env.step(ZEROS)
+        finally:
+            if when != "close":
+                assert_closed(env)
+
+
+@pytest.mark.parametrize(("when", "k"), [("reset", 2), ("step", 1), ("step", 4), ("close", 2)])
+def test_an_exception_keeps_its_type_and_names_the_environment(when: str, k: int) -> None:
+    with within(10), pytest.raises(ValueError, match="bad joint 3") as caught:
+        run("value_error", when, k)
+    assert str(caught.value) == "bad joint 3"
+    assert caught.value.__notes__ == ["Raised in environment 2.", f"Raised in worker {2 // k}."]
+    trace = str(caught.value.__cause__)
+    assert "in the worker process" in trace
+    assert "in value_error" in trace
+
+
+def test_an_exception_in_a_constructor() -> None:
+    with within(10), pytest.raises(ValueError, match="bad joint 3") as caught:
+        run("value_error", "constructor")
+    assert caught.value.__notes__[0] == "Raised by the factory of environment 2."
+
+
+def test_an_exception_that_cannot_be_rebuilt() -> None:
+    with (
+        within(10),
+        pytest.raises(WorkerError, match=r"cannot be rebuilt here: .*UnfriendlyError: no way back") as caught,
+    ):
+        run("unfriendly", "step")
+    assert (caught.value.worker_index, caught.value.environments, caught.value.exit_code) == (1, (2, 3), None)
+    assert "Raised in environment 2." in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("when", ["constructor", "reset", "step"])
+def test_a_killed_worker(when: str) -> None:
+    message = r"Worker 1 \(environments 2 to 3\) was killed by signal 9 \(SIGKILL\), often a sign that memory ran out"
+    with within(10), pytest.raises(WorkerError, match=message) as caught:
+        run("kill", when)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert (error.worker_index, error.environments, error.exit_code) == (1, (2, 3), -9)
+        assert str(error) == str(caught.value)
+
+
+def test_a_worker_that_exits() -> None:
+    with within(10), pytest.raises(WorkerError, match=r"Worker 1 .* ended with exit code 7"):
+        run("exit", "step")
+
+
+@pytest.mark.parametrize("call", ["step", "reset", "get_attr"])
+def test_a_worker_killed_between_calls(call: str) -> None:
+    env = HybridVectorEnv([CountingEnv] * 4, 2)
+    env.reset()
+    victim = env.call("process_id")[3]
+    os.kill(victim, signal.SIGKILL)
+    time.sleep(0.2)
+    arguments = {"step": (ZEROS,), "reset": (), "get_attr": ("steps",)}[call]
+    with within(5), pytest.raises(WorkerError, match="killed by signal 9"):
+        getattr(env, call)(*arguments)
+    assert_closed(env)
+
+
+def test_a_worker_killed_while_another_is_busy() -> None:
+    """The death is noticed although the first worker never replies."""
+    env = HybridVectorEnv([partial(FaultyEnv, "sleep", "reset"), CountingEnv])
+    victim = env.call("process_id")[1]
+    threading.Timer(0.3, os.kill, (victim, signal.SIGKILL)).start()
+    with within(8), pytest.raises(WorkerError, match=r"Worker 1 .* killed by signal 9"):
+        env.reset()
+
+
+def test_close_does_not_wait_for_a_stuck_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("superdex.lab.gym.vector.hybrid._CLOSE_SECONDS", 0.5)
+    with within(5):
+        env = HybridVectorEnv([partial(FaultyEnv, "sleep", "close"), CountingEnv])
+        env.close()
+
+
+def test_an_interrupt_closes_and_reaches_the_caller_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    env = HybridVectorEnv([partial(FaultyEnv, "sleep", "reset"), CountingEnv])
+    pids = env.call("process_id")
+    for pid in pids:  # as a terminal would: to everyone
+        os.kill(pid, signal.SIGINT)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with within(8), pytest.raises(KeyboardInterrupt):
+        env.reset()
+    assert_closed(env)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_factory_that_cannot_be_pickled() -> None:
+    lock = threading.Lock()
+    with within(1), pytest.raises(TypeError, match=r"env_fns\[3\] cannot be sent to a worker process: .*lock"):
+        HybridVectorEnv([CountingEnv, CountingEnv, CountingEnv, lambda: (lock, CountingEnv())[1]], 2)
+
+
+def test_a_factory_that_cannot_be_imported_in_the_worker(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here_only.py").write_text("def make():\n    pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import here_only  # type: ignore[import-not-found]
+
+    monkeypatch.undo()  # workers get the path as it is when they start
+    with within(10), pytest.raises(ModuleNotFoundError, match="here_only"):
+        HybridVectorEnv([here_only.make])
+
+
+def test_a_factory_that_makes_no_environment() -> None:
+    with (
+        within(10),
+        pytest.raises(TypeError, match=r"must return a gymnasium.Env, got None[^$]*factory of environment 1"),
+    ):
+        HybridVectorEnv([CountingEnv, lambda: None], 2)  # type: ignore[list-item, return-value]

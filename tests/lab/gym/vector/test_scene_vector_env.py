@@ -1,0 +1,196 @@
+"""`SceneVectorEnv`: construction, selective resets, and what it refuses."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from superdex.lab.gym.envs import SceneManager
+from superdex.lab.gym.envs.benchmarks import CartPoleCfg, CartPoleEnv, HalfCheetahEnv
+from superdex.lab.gym.utils.vector import BatchedStepResult, SceneVectorEnv
+from tests.lab.gym.vector.comparing import assert_same
+
+
+def zeros(env: Any) -> np.ndarray:
+    return np.zeros(env.action_space.shape, env.action_space.dtype)
+
+
+def test_is_a_vector_env_with_its_attributes() -> None:
+    with SceneVectorEnv(CartPoleEnv, 5) as env:
+        assert isinstance(env, VectorEnv)
+        assert env.num_envs == 5
+        assert env.single_observation_space.shape == (4,)
+        assert env.observation_space.shape == (5, 4)
+        assert env.action_space.shape == (5, 1)
+        assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+        env.reset(seed=0)
+        result = env.step(zeros(env))
+        assert isinstance(result, BatchedStepResult)
+        assert result.observation.dtype == np.float32
+
+
+def test_a_class_with_configuration_is_the_same_as_factories() -> None:
+    cfg = CartPoleCfg(steps_per_episode=9, actuate_on_pole=True)
+    makers = [
+        partial(SceneVectorEnv, CartPoleEnv, 4, cfg),
+        partial(SceneVectorEnv, CartPoleEnv, 4, {"steps_per_episode": 9}, actuate_on_pole=True),
+        partial(SceneVectorEnv, [partial(CartPoleEnv, cfg)] * 4),
+    ]
+    rollouts = []
+    for make in makers:
+        with make() as env:
+            env.reset(seed=1)
+            rollouts.append([tuple(env.step(zeros(env))) for _ in range(20)])
+    assert_same(rollouts[1], rollouts[0])
+    assert_same(rollouts[2], rollouts[0])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (partial(SceneVectorEnv, []), "at least one environment"),
+        (partial(SceneVectorEnv, CartPoleEnv), "num_envs says how many.*got None"),
+        (partial(SceneVectorEnv, CartPoleEnv, 0), "at least 1, got 0"),
+        (partial(SceneVectorEnv, gymnasium.Env, 2), "takes a MochiEnv class"),
+        (partial(SceneVectorEnv, [CartPoleEnv], 1, {"use_gravity": False}), "go with a class"),
+        (partial(SceneVectorEnv, CartPoleEnv, 2, num_threads=-1), "num_threads must be 0"),
+        (partial(SceneVectorEnv, CartPoleEnv, 2, autoreset_mode="Never"), "autoreset_mode must be"),
+        (partial(SceneVectorEnv, CartPoleEnv, 2, use_gravty=False), "no field 'use_gravty'. Did you mean"),
+        (partial(SceneVectorEnv, [partial(gymnasium.make, "Pendulum-v1")]), "environment 0 is .*HybridVectorEnv"),
+    ],
+)
+def test_impossible_arguments_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_environments_of_different_spaces_are_refused_by_index_and_closed() -> None:
+    with pytest.raises(RuntimeError, match="environment 2 has"):
+        SceneVectorEnv([CartPoleEnv, CartPoleEnv, HalfCheetahEnv])
+    assert SceneManager.get_instance("HalfCheetahEnv").scene_count == 0
+
+
+def test_a_reset_mask_resets_those_environments_alone_as_in_gymnasium() -> None:
+    factories = [partial(CartPoleEnv, steps_per_episode=5)] * 6
+    ours = SceneVectorEnv(factories, autoreset_mode=AutoresetMode.DISABLED)
+    theirs = SyncVectorEnv(factories, autoreset_mode=AutoresetMode.DISABLED)
+    for env in (ours, theirs):
+        env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        actions = rng.uniform(-3, 3, (6, 1)).astype(np.float32)
+        result = ours.step(actions)
+        assert_same(tuple(result), theirs.step(actions))
+        ended = result.terminated | result.truncated
+        if ended.any():
+            options = {"reset_mask": ended, "other": 1}
+            assert_same(ours.reset(options=options), theirs.reset(options={"reset_mask": ended}))
+            assert set(options) == {"reset_mask", "other"}
+    ours.close()
+    theirs.close()
+
+
+def test_a_masked_reset_takes_the_seeds_of_the_chosen_environments() -> None:
+    with SceneVectorEnv(CartPoleEnv, 4) as env:
+        first, _ = env.reset(seed=[1, 2, 3, 4])
+        again, _ = env.reset(seed=[9, 9, 3, 9], options={"reset_mask": np.array([False, False, True, False])})
+        assert_same(again, first)
+
+
+@pytest.mark.parametrize(
+    ("mask", "error"),
+    [
+        ([True, False], TypeError),
+        (np.array([1, 0]), TypeError),
+        (np.array([True, False, True]), ValueError),
+        (np.array([False, False]), ValueError),
+    ],
+)
+def test_a_bad_reset_mask_is_refused_and_changes_nothing(mask: Any, error: type[Exception]) -> None:
+    with SceneVectorEnv(CartPoleEnv, 2) as env, SceneVectorEnv(CartPoleEnv, 2) as twin:
+        env.reset(seed=0)
+        twin.reset(seed=0)
+        with pytest.raises(error, match="reset_mask"):
+            env.reset(options={"reset_mask": mask})
+        assert_same(tuple(env.step(zeros(env))), tuple(twin.step(zeros(twin))))
+
+
+def test_stepping_an_ended_episode_without_autoreset_is_refused() -> None:
+    with SceneVectorEnv(CartPoleEnv, 2, autoreset_mode="Disabled", steps_per_episode=1) as env:
+        env.reset(seed=0)
+        env.step(zeros(env))
+        with pytest.raises(ResetNeeded, match=r"environments \[0, 1\] have ended"):
+            env.step(zeros(env))
+        env.reset()
+        env.step(zeros(env))
+
+
+def test_actions_are_clipped_to_the_space() -> None:
+    with SceneVectorEnv(CartPoleEnv, 2) as env:
+        env.reset(seed=[5, 5])
+        result = env.step(np.array([[3.0], [1000.0]], np.float32))
+        assert_same(result.observation[0], result.observation[1])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_an_action_that_is_not_finite_names_the_environment_and_steps_nothing(value: float) -> None:
+    with SceneVectorEnv(CartPoleEnv, 3) as env, SceneVectorEnv(CartPoleEnv, 3) as twin:
+        env.reset(seed=0)
+        twin.reset(seed=0)
+        actions = zeros(env)
+        actions[1] = value
+        with pytest.raises(ValueError, match="environment 1"):
+            env.step(actions)
+        assert_same(tuple(env.step(zeros(env))), tuple(twin.step(zeros(twin))))
+
+
+def test_a_diverged_simulation_ends_its_own_episode_only(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes MUJOCO_LOG.TXT
+    with SceneVectorEnv(CartPoleEnv, 3) as env, SceneVectorEnv(CartPoleEnv, 3) as twin:
+        env.reset(seed=0)
+        twin.reset(seed=0)
+        env.envs[1].unwrapped.batch.physics.field("qvel")[:] = 1e12
+        result, expected = env.step(zeros(env)), twin.step(zeros(twin))
+        assert result.terminated.tolist() == [False, True, False]
+        assert result.info["terminated_reason"].tolist() == [None, "Simulation diverged", None]
+        assert np.isfinite(result.observation).all()
+        assert result.reward[1] == 0
+        for index in (0, 2):
+            assert_same(result.observation[index], expected.observation[index])
+        for _ in range(5):
+            result, expected = env.step(zeros(env)), twin.step(zeros(twin))
+            for index in (0, 2):
+                assert_same(result.observation[index], expected.observation[index])
+        assert np.isfinite(result.observation).all()
+
+
+def test_closing_releases_the_scene_and_refuses_further_use() -> None:
+    env = SceneVectorEnv(CartPoleEnv, 3)
+    env.reset(seed=0)
+    manager = SceneManager.get_instance("CartPoleEnv")
+    assert list(manager.scene_info.values()) == [3]
+    env.close()
+    env.close()
+    assert manager.scene_count == 0
+    with pytest.raises(ClosedEnvironmentError, match="closed"):
+        env.step(zeros(env))
+    with pytest.raises(ClosedEnvironmentError, match="closed"):
+        env.reset()
+
+
+def test_attributes_and_methods_of_the_environments() -> None:
+    with SceneVectorEnv(CartPoleEnv, 2) as env:
+        env.reset(seed=[3, 4])
+        assert env.np_random_seed == (3, 4)
+        assert [cfg.control_frequency for cfg in env.get_attr("cfg")] == [25, 25]
+        env.set_attr("mark", ["a", "b"])
+        assert env.get_attr("mark") == ("a", "b")
+        with pytest.raises(AttributeError, match="no_such_thing"):
+            env.call("no_such_thing")
+        env.step(zeros(env))
