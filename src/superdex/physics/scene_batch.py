@@ -193,6 +193,13 @@ class SceneBatch:
             self.state[index] = handle.state  # mj_forward moves the solver's warm start
         self.step_count[index] = handle.step_count
 
+    def put_derived(self, name: str, values: np.ndarray) -> None:
+        """Let a tracked field read (count, ...) `values`, until the next call on each row."""
+        field = self._batch.bind(name)
+        field.flags.writeable = True
+        field[self._span] = values
+        field.flags.writeable = False
+
     def _select(self, rows: Rows) -> slice | NDArray[np.int64]:
         return slice(None) if rows is None else rows
 

@@ -62,13 +62,13 @@ def test_rows_equal_separate_environments_over_300_steps_with_resets(
         ended[:] = False
         if step_rows.size:
             infos = batch.step(None if step_rows.size == NUM else step_rows, action)
-            for position, index in enumerate(step_rows):
+            for index in step_rows:
                 observation, reward, terminated, truncated, info = alone[index].step(action[index])
                 assert np.array_equal(batch.observation[index], observation), (step, index)
                 assert batch.reward[index] == reward
                 assert batch.terminated[index] == terminated
                 assert batch.truncated[index] == truncated
-                assert_same_info(info_of(infos, position), info)
+                assert_same_info(info_of(infos, index), info)
                 ended[index] = terminated or truncated
         if reset_rows.size:
             seeded = [None if rng.random() < 0.7 else int(rng.integers(1000)) for _ in reset_rows]
@@ -229,10 +229,8 @@ class TestDivergence:
         batch = make_batch([BombEnv() for _ in range(3)])
         batch.reset(None, [0, 1, 2])
         infos = batch.step(rows, np.array([[0], [0], [1]], np.float32))
-        pick = [0, 1, 2] if rows is None else rows.tolist()
-        assert [info_of(infos, position)["terminated_reason"] for position in range(len(pick))] == [
-            DIVERGED if row == 2 else None for row in pick
-        ]
+        for row in [0, 1, 2] if rows is None else rows.tolist():
+            assert info_of(infos, row)["terminated_reason"] == (DIVERGED if row == 2 else None)
 
     def test_a_row_can_be_stepped_on_after_it(self) -> None:
         batch = make_batch([BombEnv() for _ in range(2)])

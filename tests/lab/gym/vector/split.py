@@ -14,7 +14,8 @@ from superdex.lab.gym.vector.autoreset import Autoreset
 from superdex.lab.gym.vector.backend import StepBuffers
 from superdex.lab.gym.vector.base import BatchedVectorEnv
 from superdex.lab.gym.vector.checks import check_spaces
-from superdex.lab.gym.vector.infos import Columns, extend, relocate
+from superdex.lab.gym.vector.columns import Columns
+from superdex.lab.gym.vector.infos import extend, relocate
 from superdex.lab.gym.vector.sequential import SequentialBackend
 from superdex.lab.gym.vector.transport import SharedBuffer
 from superdex.lab.gym.vector.wire import ColumnReceiver, ColumnSender

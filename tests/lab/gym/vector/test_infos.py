@@ -13,17 +13,8 @@ from gymnasium.vector import AutoresetMode
 
 from superdex.lab.gym.utils.vector import HybridVectorEnv
 from superdex.lab.gym.vector.collector import Collector
-from superdex.lab.gym.vector.infos import (
-    ArrayColumn,
-    CodedColumn,
-    Columns,
-    NestedColumn,
-    ObjectColumn,
-    extend,
-    merge,
-    relocate,
-    select,
-)
+from superdex.lab.gym.vector.columns import ArrayColumn, CodedColumn, Columns, NestedColumn, ObjectColumn
+from superdex.lab.gym.vector.infos import extend, merge, relocate, select
 from superdex.lab.gym.vector.transport import SharedBuffer
 from superdex.lab.gym.vector.wire import ColumnReceiver, ColumnSender
 from tests.lab.gym.vector.comparing import assert_same

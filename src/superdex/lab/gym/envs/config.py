@@ -121,7 +121,8 @@ def _checked(field: str, value: Any, kind: Any) -> Any:
     if not any(_fits(value, option) for option in options):
         wanted = " or ".join(str(o) if typing.get_origin(o) else getattr(o, "__name__", str(o)) for o in options)
         raise TypeError(f"{field} must be {wanted}, got {value!r} of type {type(value).__name__}.")
-    return value
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return float(value) if whole and float in options and int not in options else value  # 1 and 1.0 are one value
 
 
 def _plain(value: Any, tuples: bool) -> Any:

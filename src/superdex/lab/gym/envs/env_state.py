@@ -106,6 +106,11 @@ class EnvState:
                 sections.append(section.take(chosen, section.environments[chosen] - start))
         return replace(self, num_envs=stop - start, sections=tuple(sections), pending=self.pending[start:stop])
 
+    @property
+    def is_reset(self) -> bool:
+        """Whether all environments had been reset at least once, so that they can be stepped."""
+        return all((section.arrays["episode_steps"] >= 0).all() for section in self.sections)
+
     def keys(self) -> list[SectionKey]:
         """The key of each environment."""
         by_index = {int(index): section.key for section in self.sections for index in section.environments}
@@ -146,7 +151,7 @@ class EnvState:
             arrays.update((f"{number}/{name}", array) for name, array in section.arrays.items())
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             try:
-                np.savez(file, allow_pickle=False, **arrays)
+                np.savez(file, **arrays)  # type: ignore[arg-type]
                 file.flush()
                 os.fsync(file.fileno())
                 os.replace(file.name, path)
@@ -163,11 +168,11 @@ class EnvState:
             ValueError: if it is not such a file, is damaged, or is of another version.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             header = json.loads(str(arrays.pop(_HEADER)))
             known = header["format"] == _FORMAT
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(
                 f"{os.fspath(path)!r} is not a whole {_FORMAT} file ({error}). It is foreign or was cut off."
             ) from error

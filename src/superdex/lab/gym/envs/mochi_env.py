@@ -52,7 +52,9 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import DTypeLike, NDArray
 
+from superdex.lab.gym.envs.capturing import capture, restore, section_key
 from superdex.lab.gym.envs.config import MochiEnvCfg
+from superdex.lab.gym.envs.env_state import EnvState
 from superdex.lab.gym.envs.initial_state import InitialState
 from superdex.lab.gym.envs.scene_manager import SceneManager
 from superdex.lab.gym.envs.sim import Sim
@@ -220,6 +222,25 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
         if self._release_scene is not None:
             self._release_scene()
             self._release_scene = None
+
+    # Checkpoints
+
+    def capture_state(self) -> EnvState:
+        """Everything that decides this environment's future; see `superdex.lab.gym.envs.env_state`.
+
+        Raises:
+            RuntimeError: if the scene's state cannot be captured (ROM actors, sleep).
+        """
+        return EnvState.join([capture(self.batch)], np.zeros(1, np.bool_))
+
+    def restore_state(self, state: EnvState) -> None:
+        """Continue from a captured state of one environment, to the bit.
+
+        Raises:
+            ValueError: if the state is of another task, configuration or number of environments.
+        """
+        state.require_fit([section_key(self)], None)
+        restore(self.batch, state.sections[0])
 
     # Rows
 

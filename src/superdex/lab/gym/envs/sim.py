@@ -68,7 +68,18 @@ class Sim:
     """
 
     # a misspelt `sim.crtl = ...` is an error
-    __slots__ = ("_arrays", "_derived", "_members", "_physics", "_rows", "_running", "_writable", "model", "num", "task")
+    __slots__ = (
+        "_arrays",
+        "_derived",
+        "_members",
+        "_physics",
+        "_rows",
+        "_running",
+        "_writable",
+        "model",
+        "num",
+        "task",
+    )
 
     qpos = _StateField("(N, nq) positions [m, rad, quaternions].")
     qvel = _StateField("(N, nv) velocities [m/s, rad/s].")

@@ -137,8 +137,8 @@ class TaskBatch:
         of use until then; their physics and generators are not touched.
 
         Returns:
-            Infos, each of one entry per row of `rows`: the task's own, `reward_<term>`,
-            `terminated_reason` and `truncated_reason`.
+            Infos, (N, ...) each: the task's own, `reward_<term>`, `terminated_reason` and
+            `truncated_reason`.
         """
         controls = self._act(rows, action)
         diverged = self._reset_diverged(rows)
@@ -156,7 +156,7 @@ class TaskBatch:
         infos.update((f"reward_{name}", term) for name, term in terms.items())
         infos["terminated_reason"] = ended
         infos["truncated_reason"] = cut
-        return infos if rows is None else {name: _take(value, rows) for name, value in infos.items()}
+        return infos
 
     def _sim_of_step(self, rows: Rows, *, writable: bool) -> Sim:
         return Sim(self.physics, self.task_state, self.members, None, running=rows, writable=writable)
@@ -256,10 +256,6 @@ def _per_row(value: Any, num: int, what: str) -> np.ndarray:
     if array.shape[:1] != (num,):
         raise ValueError(f"{what} must have a leading axis of {num} rows, got shape {array.shape}.")
     return array
-
-
-def _take(value: NDArray[Any] | Reasons, rows: NDArray[np.int64]) -> NDArray[Any] | Reasons:
-    return Reasons(value.codes[rows], value.table) if isinstance(value, Reasons) else value[rows]
 
 
 def _sum(terms: Mapping[str, NDArray[np.float64]], num: int) -> NDArray[np.float64]:

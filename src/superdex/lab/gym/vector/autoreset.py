@@ -23,9 +23,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from superdex.lab.gym.envs.env_state import EnvState, Section
 from superdex.lab.gym.vector.backend import Backend, Rows, StepBuffers
+from superdex.lab.gym.vector.columns import ArrayColumn, Columns, NestedColumn, ObjectColumn
 from superdex.lab.gym.vector.errors import environment_named
-from superdex.lab.gym.vector.infos import FINAL_OBS, ArrayColumn, Columns, NestedColumn, ObjectColumn, extend, select
+from superdex.lab.gym.vector.infos import FINAL_OBS, extend, select
 
 __all__ = ["Autoreset"]
 
@@ -91,6 +93,15 @@ class Autoreset:
         final = ArrayColumn(rows, finals) if isinstance(finals, np.ndarray) else ObjectColumn(rows, finals)
         extend(columns, {FINAL_OBS: [final], "final_info": [NestedColumn(rows, select(stepped, ended))]})
         return extend(columns, self.backend.reset(_rows(ended), None, None, out.observation))
+
+    def capture(self) -> tuple[list[Section], NDArray[np.bool_]]:
+        """The states of all environments, and which of them are pending."""
+        return self.backend.capture(), self.pending.copy()
+
+    def restore(self, state: EnvState) -> None:
+        """Continue from a state that fits the environments."""
+        self.backend.restore(state.sections)
+        self.pending[:] = state.pending
 
     def close(self) -> None:
         """Close the environments."""

@@ -21,7 +21,8 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from superdex.lab.gym.vector.infos import Columns
+from superdex.lab.gym.envs.env_state import Section, SectionKey
+from superdex.lab.gym.vector.columns import Columns
 
 __all__ = ["Backend", "InnerBackend", "Rows", "StepBuffers"]
 
@@ -100,6 +101,22 @@ class Backend(Protocol):
 
     def final_observations(self, rows: NDArray[np.int64], observation: np.ndarray) -> np.ndarray | list[Any]:
         """Copies of the last observations of `rows`, taken before they are reset."""
+        ...
+
+    def state_keys(self) -> list[SectionKey]:
+        """What each environment must share with another to continue from its state.
+
+        Raises:
+            TypeError: if an environment's state cannot be captured; the message says which and why.
+        """
+        ...
+
+    def capture(self) -> list[Section]:
+        """The states of all environments, in sections of any number and order."""
+        ...
+
+    def restore(self, sections: Sequence[Section]) -> None:
+        """Continue from states that fit `state_keys`, one section for each key."""
         ...
 
     def close(self) -> None: ...

@@ -23,9 +23,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey
 from superdex.lab.gym.vector.backend import StepBuffers
 from superdex.lab.gym.vector.checks import check_actions, check_options, check_running, check_seeds
-from superdex.lab.gym.vector.infos import Columns, merge
+from superdex.lab.gym.vector.columns import Columns
+from superdex.lab.gym.vector.infos import merge
 
 __all__ = ["BatchedStepResult", "BatchedVectorEnv", "check_autoreset_mode"]
 
@@ -166,6 +168,30 @@ class BatchedVectorEnv(VectorEnv):
         """The frames of all environments."""
         return self.call("render")
 
+    def capture_state(self) -> EnvState:
+        """Everything that decides the environments' future; see `superdex.lab.gym.envs.env_state`.
+
+        Raises:
+            TypeError: if an environment is not a `MochiEnv` task, or wrapped: the message says which.
+            RuntimeError: if a scene's state cannot be captured (ROM actors, sleep).
+        """
+        self._require_open()
+        sections, pending = self._capture_envs()
+        return EnvState.join(sections, pending, self.autoreset_mode.value)
+
+    def restore_state(self, state: EnvState) -> None:
+        """Continue from a captured state, to the bit; its environments may have been split in another way.
+
+        Raises:
+            ValueError: if the state is of other tasks, configurations, or another number of them.
+        """
+        self._require_open()
+        state.require_fit(self._state_keys(), self.autoreset_mode.value)
+        self._restore_envs(state)
+        self._buffers.terminated[:] = state.pending
+        self._buffers.truncated[:] = False
+        self._ready = state.is_reset
+
     @property
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
         """The random generators of the environments, as in `SyncVectorEnv`."""
@@ -214,3 +240,15 @@ class BatchedVectorEnv(VectorEnv):
     @abstractmethod
     def _set_env_attr(self, name: str, values: list[Any] | tuple[Any, ...]) -> None:
         """`set_attr` on every environment, one value for each."""
+
+    @abstractmethod
+    def _state_keys(self) -> list[SectionKey]:
+        """What each environment must share with another to continue from its state."""
+
+    @abstractmethod
+    def _capture_envs(self) -> tuple[list[Section], NDArray[np.bool_]]:
+        """The states of all environments, and (num_envs,) which of them autoreset still has to reset."""
+
+    @abstractmethod
+    def _restore_envs(self, state: EnvState) -> None:
+        """Continue from a state that fits."""

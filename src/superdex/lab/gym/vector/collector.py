@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from superdex.lab.gym.vector.infos import (
-    FINAL_OBS,
+from superdex.lab.gym.vector.columns import (
     ArrayColumn,
     CodedColumn,
     Column,
@@ -30,6 +29,7 @@ from superdex.lab.gym.vector.infos import (
     NestedColumn,
     ObjectColumn,
 )
+from superdex.lab.gym.vector.infos import FINAL_OBS
 
 __all__ = ["Collector", "capture"]
 

@@ -38,9 +38,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey
 from superdex.lab.gym.vector.backend import InnerBackend
 from superdex.lab.gym.vector.base import BatchedVectorEnv, check_autoreset_mode
-from superdex.lab.gym.vector.infos import Columns, extend
+from superdex.lab.gym.vector.columns import Columns
+from superdex.lab.gym.vector.infos import extend
 from superdex.lab.gym.vector.pool import WorkerPool
 from superdex.lab.gym.vector.startup import (
     EnvFactory,
@@ -53,7 +55,18 @@ from superdex.lab.gym.vector.startup import (
 )
 from superdex.lab.gym.vector.transport import BatchLayout, SharedBuffer
 from superdex.lab.gym.vector.wire import ColumnReceiver, dumps
-from superdex.lab.gym.vector.worker import ATTACH, CALL, RESET, SET, STEP, Description, Job
+from superdex.lab.gym.vector.worker import (
+    ATTACH,
+    CALL,
+    CAPTURE,
+    KEYS,
+    RESET,
+    RESTORE,
+    SET,
+    STEP,
+    Description,
+    Job,
+)
 
 __all__ = ["HybridVectorEnv"]
 
@@ -160,6 +173,18 @@ class HybridVectorEnv(BatchedVectorEnv):
     def _set_env_attr(self, name: str, values: list[Any] | tuple[Any, ...]) -> None:
         requests = [SET + dumps((name, values[rows]), f"A value for {name!r}") for rows in self._rows]
         self._exchange_patiently(requests)
+
+    def _state_keys(self) -> list[SectionKey]:
+        replies = self._exchange_patiently([KEYS] * self.num_workers)
+        return [key for reply in replies for key in pickle.loads(reply)]
+
+    def _capture_envs(self) -> tuple[list[Section], NDArray[np.bool_]]:
+        parts = [pickle.loads(reply) for reply in self._exchange_patiently([CAPTURE] * self.num_workers)]
+        return [section for sections, _ in parts for section in sections], np.concatenate([p for _, p in parts])
+
+    def _restore_envs(self, state: EnvState) -> None:
+        parts = [state.part(rows.start, rows.stop) for rows in self._rows]
+        self._exchange_patiently([RESTORE + pickle.dumps(part) for part in parts])
 
     def _exchange_patiently(self, requests: list[bytes]) -> list[bytes]:
         """Exchange, where an exception in an environment leaves the workers usable."""

@@ -36,127 +36,30 @@ those are copied when they are collected (`superdex.lab.gym.vector.collector`).
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "FINAL_OBS",
-    "ArrayColumn",
-    "CodedColumn",
-    "Column",
-    "ColumnRows",
-    "Columns",
-    "NestedColumn",
-    "ObjectColumn",
-    "extend",
-    "merge",
-    "relocate",
-    "select",
-]
+from superdex.lab.gym.vector.columns import (
+    ArrayColumn,
+    CodedColumn,
+    Column,
+    ColumnRows,
+    Columns,
+    NestedColumn,
+    ObjectColumn,
+    move_rows,
+)
+
+__all__ = ["FINAL_OBS", "extend", "merge", "relocate", "select"]
 
 FINAL_OBS = "final_obs"
 """The key whose values Gymnasium never batches."""
 
-ColumnRows = NDArray[np.int64] | slice | None
-"""The environments of a column: all (None), a range, or sorted indices."""
-
 _NUMBERS = frozenset("biufc")
 _WIDENING = frozenset("SUmM")
-
-
-@dataclass(slots=True)
-class ArrayColumn:
-    """Numbers, or arrays of one shape and dtype. Not to be changed once made."""
-
-    rows: ColumnRows
-    values: np.ndarray
-    """(m, *shape): one entry per row."""
-    origin: type = np.ndarray
-    """What each value was: int, float, bool, a NumPy number type, or np.ndarray."""
-
-    def objects(self) -> list[Any]:
-        """The values as the environments gave them."""
-        if self.origin is np.ndarray:
-            return [self.values[i, ...].copy() for i in range(len(self.values))]
-        if issubclass(self.origin, np.generic):
-            return list(self.values)
-        return self.values.tolist()
-
-    def take(self, rows: ColumnRows, kept: np.ndarray) -> ArrayColumn:
-        """The entries at `kept`, which stand for `rows`."""
-        return ArrayColumn(rows, self.values[kept], self.origin)
-
-    def moved(self, target: NDArray[np.int64] | slice) -> ArrayColumn:
-        """The same values, for environments renumbered by `target`."""
-        return ArrayColumn(_move(self.rows, target), self.values, self.origin)
-
-
-@dataclass(slots=True)
-class CodedColumn:
-    """Values out of a few strings (or None), as codes: cheap to make and to send."""
-
-    rows: ColumnRows
-    codes: NDArray[np.uint8]
-    """(m,): indices into `table`."""
-    table: tuple[str | None, ...]
-
-    def objects(self) -> Sequence[Any]:
-        """The strings."""
-        return np.array(self.table, dtype=object)[self.codes]  # type: ignore[return-value]
-
-    def write(self, out: np.ndarray) -> None:
-        """Put the strings into an object array over all environments."""
-        out[slice(None) if self.rows is None else self.rows] = self.table[0]
-        others = np.flatnonzero(self.codes)  # few: most environments have no reason to give
-        if others.size:
-            rows = others if self.rows is None else _move(others, self.rows)
-            out[rows] = np.array(self.table, dtype=object)[self.codes[others]]
-
-    def take(self, rows: ColumnRows, kept: np.ndarray) -> CodedColumn:
-        """The entries at `kept`, which stand for `rows`."""
-        return CodedColumn(rows, self.codes[kept], self.table)
-
-    def moved(self, target: NDArray[np.int64] | slice) -> CodedColumn:
-        """The same values, for environments renumbered by `target`."""
-        return CodedColumn(_move(self.rows, target), self.codes, self.table)
-
-
-@dataclass(slots=True)
-class ObjectColumn:
-    """Any Python values."""
-
-    rows: ColumnRows
-    values: list[Any]
-
-    def objects(self) -> list[Any]:
-        """The values themselves."""
-        return self.values
-
-    def take(self, rows: ColumnRows, kept: np.ndarray) -> ObjectColumn:
-        """The entries at `kept`, which stand for `rows`."""
-        return ObjectColumn(rows, [self.values[i] for i in kept.tolist()])
-
-    def moved(self, target: NDArray[np.int64] | slice) -> ObjectColumn:
-        """The same values, for environments renumbered by `target`."""
-        return ObjectColumn(_move(self.rows, target), self.values)
-
-
-@dataclass(slots=True)
-class NestedColumn:
-    """Dicts, as columns of their own; `rows` has all that gave a dict, even an empty one."""
-
-    rows: ColumnRows
-    columns: Columns
-    """Its rows are environments too, not positions in `rows`."""
-
-
-Column = ArrayColumn | CodedColumn | ObjectColumn | NestedColumn
-Columns = dict[Hashable, list[Column]]
 
 
 def extend(columns: Columns, other: Columns) -> Columns:
@@ -194,23 +97,14 @@ def merge(columns: Columns, num_envs: int) -> dict[Any, Any]:
     masks = {key: f"_{key}" for key in columns}
     taken = set(masks.values())
     merged: dict[Any, Any] = {}
-    known_rows: list[ColumnRows] = []
-    mask = np.zeros(num_envs, dtype=np.bool_)
     for key, parts in columns.items():
         if key not in taken:
             merged[key] = _merge_values(key, parts, num_envs)
-            rows = [part.rows for part in parts]
-            if len(rows) != len(known_rows) or any(map(operator.is_not, rows, known_rows)):  # else as the last key's
-                known_rows, mask = rows, _mask(rows, num_envs)
-            merged[masks[key]] = mask.copy()
+            merged[masks[key]] = mask = np.zeros(num_envs, dtype=np.bool_)
+            for part in parts:
+                present = None if isinstance(part, ObjectColumn | NestedColumn) else part.present
+                mask[slice(None) if part.rows is None else part.rows] = True if present is None else present
     return merged
-
-
-def _mask(rows: list[ColumnRows], num_envs: int) -> NDArray[np.bool_]:
-    mask = np.zeros(num_envs, dtype=np.bool_)
-    for some in rows:
-        mask[slice(None) if some is None else some] = True
-    return mask
 
 
 def _merge_values(key: Hashable, parts: list[Column], num_envs: int) -> np.ndarray | dict[Any, Any]:
@@ -263,7 +157,9 @@ def _merge_objects(parts: list[Column], num_envs: int) -> np.ndarray:
 
 def _objects(part: Column, num_envs: int) -> Iterable[Any]:
     """The values of a column as the environments gave them, nested dicts put together again."""
-    if not isinstance(part, NestedColumn):
+    if isinstance(part, ArrayColumn | CodedColumn):
+        return part.compact().objects()
+    if isinstance(part, ObjectColumn):
         return part.objects()
     dicts: dict[int, dict[Any, Any]] = {row: {} for row in _iterate_rows(part.rows, num_envs)}
     for key, columns in part.columns.items():
@@ -274,7 +170,12 @@ def _objects(part: Column, num_envs: int) -> Iterable[Any]:
     return dicts.values()
 
 
+def _compact(part: Column) -> Column:
+    return part.compact() if isinstance(part, ArrayColumn | CodedColumn) else part
+
+
 def _select_column(part: Column, mask: NDArray[np.bool_]) -> Column | None:
+    part = _compact(part)
     rows = np.arange(len(mask))[slice(None) if part.rows is None else part.rows]
     kept = np.flatnonzero(mask[rows])
     if not kept.size:
@@ -286,18 +187,8 @@ def _select_column(part: Column, mask: NDArray[np.bool_]) -> Column | None:
 
 def _relocate_column(part: Column, target: NDArray[np.int64] | slice) -> Column:
     if isinstance(part, NestedColumn):
-        return NestedColumn(_move(part.rows, target), relocate(part.columns, target))
+        return NestedColumn(move_rows(part.rows, target), relocate(part.columns, target))
     return part.moved(target)
-
-
-def _move(rows: ColumnRows, target: NDArray[np.int64] | slice) -> ColumnRows:
-    if rows is None:
-        return target
-    if isinstance(target, np.ndarray):
-        return target[rows]
-    if isinstance(rows, slice):
-        return slice(rows.start + target.start, rows.stop + target.start)
-    return rows + target.start
 
 
 def _iterate_rows(rows: ColumnRows, num_envs: int) -> Iterable[int]:

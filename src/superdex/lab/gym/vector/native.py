@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from superdex.lab.gym.envs.capturing import capture, restore, section_key
+from superdex.lab.gym.envs.env_state import Section, SectionKey
 from superdex.lab.gym.envs.mochi_env import MochiEnv
 from superdex.lab.gym.envs.task_batch import Reasons, TaskBatch
 from superdex.lab.gym.vector.backend import Rows, StepBuffers
-from superdex.lab.gym.vector.infos import ArrayColumn, CodedColumn, Column, Columns, ObjectColumn
+from superdex.lab.gym.vector.columns import ArrayColumn, CodedColumn, Column, Columns, ObjectColumn
 
 __all__ = ["NativeBackend"]
 
@@ -41,16 +43,37 @@ class NativeBackend:
         observation: np.ndarray,
     ) -> Columns:
         """See `Backend.reset`."""
-        return _columns(self.batch.reset(rows, seeds, options, observation), rows)
+        infos = self.batch.reset(rows, seeds, options, observation)
+        return {name: [_column(value, rows, None)] for name, value in infos.items()}
 
     def step(self, rows: Rows, actions: np.ndarray, out: StepBuffers) -> Columns:
         """See `Backend.step`."""
         infos = self.batch.step(rows, actions, out.observation, out.reward, out.terminated, out.truncated)
-        return _columns(infos, rows)
+        if rows is None:
+            return {name: [_column(value, None, None)] for name, value in infos.items()}
+        present = np.zeros(self.num_envs, np.bool_)
+        present[rows] = True
+        absent = ~present
+        for value in infos.values():
+            (value.codes if isinstance(value, Reasons) else value)[absent] = 0
+        return {name: [_column(value, None, present)] for name, value in infos.items()}
 
     def final_observations(self, rows: NDArray[np.int64], observation: np.ndarray) -> np.ndarray:
         """See `Backend.final_observations`."""
         return observation[rows]
+
+    def state_keys(self) -> list[SectionKey]:
+        """See `Backend.state_keys`."""
+        return [section_key(self.envs[0])] * self.num_envs
+
+    def capture(self) -> list[Section]:
+        """See `Backend.capture`."""
+        return [capture(self.batch)]
+
+    def restore(self, sections: Sequence[Section]) -> None:
+        """See `Backend.restore`."""
+        (section,) = sections
+        restore(self.batch, section)
 
     def close(self) -> None:
         """Close the environments."""
@@ -58,18 +81,15 @@ class NativeBackend:
             env.close()
 
 
-def _columns(infos: Mapping[str, NDArray[Any] | Reasons], rows: Rows) -> Columns:
-    return {name: [_column(value, rows)] for name, value in infos.items()}
-
-
-def _column(value: NDArray[Any] | Reasons, rows: Rows) -> Column:
+def _column(value: NDArray[Any] | Reasons, rows: Rows, present: NDArray[np.bool_] | None) -> Column:
     """A column of what `MochiEnv.step` gives for each environment alone."""
     if isinstance(value, Reasons):
-        return CodedColumn(rows, value.codes, value.table)
+        return CodedColumn(rows, value.codes, value.table, present)
     if value.ndim > 1:
-        return ArrayColumn(rows, value)
+        return ArrayColumn(rows, value, np.ndarray, present)
     if value.dtype.kind == "b":
-        return ArrayColumn(rows, value, bool)
+        return ArrayColumn(rows, value, bool, present)
     if value.dtype.kind in "fiuc":
-        return ArrayColumn(rows, value, value.dtype.type)
-    return ObjectColumn(rows, list(value))
+        return ArrayColumn(rows, value, value.dtype.type, present)
+    rows = rows if present is None else np.flatnonzero(present)
+    return ObjectColumn(rows, list(value if present is None else value[present]))

@@ -8,6 +8,7 @@ others step one after another.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -15,9 +16,11 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import NDArray
 
+from superdex.lab.gym.envs.env_state import Section, SectionKey
 from superdex.lab.gym.envs.mochi_env import MochiEnv
 from superdex.lab.gym.vector.backend import Backend, InnerBackend, Rows, StepBuffers
-from superdex.lab.gym.vector.infos import Columns, extend, relocate
+from superdex.lab.gym.vector.columns import Columns
+from superdex.lab.gym.vector.infos import extend, relocate
 from superdex.lab.gym.vector.native import NativeBackend
 from superdex.lab.gym.vector.sequential import SequentialBackend
 
@@ -61,7 +64,7 @@ def make_backend(envs: list[gymnasium.Env], num_threads: int) -> tuple[Backend, 
     report += [InnerBackend("sequential", tuple(indices), reason) for reason, indices in one_by_one.items()]
     rest = sorted(index for indices in one_by_one.values() for index in indices)
     if rest:
-        parts.append((rest, SequentialBackend([envs[index] for index in rest], rest)))
+        parts.append((rest, SequentialBackend([_unwrapped_task(envs[index]) for index in rest], rest)))
     if len(parts) == 1:
         return parts[0][1], tuple(report)
     return PartitionedBackend(parts), tuple(report)
@@ -125,6 +128,32 @@ class PartitionedBackend:
             finals.update(zip(indices[chosen].tolist(), values, strict=True))
         return [finals[row] for row in rows.tolist()]
 
+    def state_keys(self) -> list[SectionKey]:
+        """See `Backend.state_keys`."""
+        keys = {}
+        for indices, backend in self._parts:
+            keys.update(zip(indices.tolist(), backend.state_keys(), strict=True))
+        return [keys[index] for index in range(self.num_envs)]
+
+    def capture(self) -> list[Section]:
+        """See `Backend.capture`."""
+        return [
+            replace(section, environments=indices[section.environments])
+            for indices, backend in self._parts
+            for section in backend.capture()
+        ]
+
+    def restore(self, sections: Sequence[Section]) -> None:
+        """See `Backend.restore`."""
+        for indices, backend in self._parts:
+            own = []
+            for section in sections:
+                positions = np.flatnonzero(np.isin(section.environments, indices))
+                if positions.size:
+                    rows = np.searchsorted(indices, section.environments[positions])
+                    own.append(section.take(positions, rows))
+            backend.restore(own)
+
     def close(self) -> None:
         """Close all parts."""
         for _, backend in self._parts:
@@ -151,6 +180,10 @@ def _inner(env: gymnasium.Env) -> Any:
     return env
 
 
+def _unwrapped_task(env: gymnasium.Env) -> gymnasium.Env:
+    return _inner(env) if isinstance(_inner(env), MochiEnv) else env
+
+
 def _obstacle(env: gymnasium.Env) -> str | None:
     """Why an environment cannot be part of a native batch, or None if it can."""
     inner = _inner(env)
@@ -171,5 +204,3 @@ def _obstacle(env: gymnasium.Env) -> str | None:
 
 def _batchable(env: MochiEnv, other: MochiEnv) -> bool:
     return type(env) is type(other) and env.scene is other.scene and (env.cfg is other.cfg or env.cfg == other.cfg)
-
-

@@ -26,12 +26,13 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from superdex.lab.gym.envs import MochiEnv, MochiEnvCfg
+from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey
 from superdex.lab.gym.vector.attributes import call_envs, set_env_attr
 from superdex.lab.gym.vector.autoreset import Autoreset
 from superdex.lab.gym.vector.backend import InnerBackend, StepBuffers
 from superdex.lab.gym.vector.base import BatchedVectorEnv, check_autoreset_mode
 from superdex.lab.gym.vector.checks import check_spaces
-from superdex.lab.gym.vector.infos import Columns
+from superdex.lab.gym.vector.columns import Columns
 from superdex.lab.gym.vector.native import NativeBackend
 from superdex.lab.gym.vector.partition import make_backend
 from superdex.physics import SceneBatch
@@ -124,6 +125,15 @@ class SceneVectorEnv(BatchedVectorEnv):
 
     def _set_env_attr(self, name: str, values: Sequence[Any]) -> None:
         set_env_attr(self.envs, name, values)
+
+    def _state_keys(self) -> list[SectionKey]:
+        return self._backend.state_keys()
+
+    def _capture_envs(self) -> tuple[list[Section], NDArray[np.bool_]]:
+        return self._autoreset.capture()
+
+    def _restore_envs(self, state: EnvState) -> None:
+        self._autoreset.restore(state)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the environments."""

@@ -14,16 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from superdex.lab.gym.envs.capturing import capture, restore, section_key
+from superdex.lab.gym.envs.env_state import Section, SectionKey
+from superdex.lab.gym.envs.mochi_env import MochiEnv
 from superdex.lab.gym.vector.backend import Rows, StepBuffers
-from superdex.lab.gym.vector.collector import Collector, capture
+from superdex.lab.gym.vector.collector import Collector
+from superdex.lab.gym.vector.collector import capture as copy_of
+from superdex.lab.gym.vector.columns import Columns
 from superdex.lab.gym.vector.errors import blame
-from superdex.lab.gym.vector.infos import Columns
 
 __all__ = ["SequentialBackend"]
 
@@ -73,7 +78,7 @@ class SequentialBackend:
                 observation, rewards[row], terminated[row], truncated[row], info = self.envs[row].step(actions[row])
                 _write(observations[row, ...], observation)
                 if terminated[row] or truncated[row]:
-                    self._final_observations[row] = capture(observation)
+                    self._final_observations[row] = copy_of(observation)
                 collector.add(row, info)
             except Exception as error:
                 blame(error, self._indices[row])
@@ -83,6 +88,32 @@ class SequentialBackend:
     def final_observations(self, rows: NDArray[np.int64], observation: np.ndarray) -> list[Any]:
         """What the environments themselves returned, which may differ in dtype from `observation`."""
         return [self._final_observations.pop(row) for row in rows.tolist()]
+
+    def state_keys(self) -> list[SectionKey]:
+        """See `Backend.state_keys`."""
+        return [section_key(env) for env in self._capturable()]
+
+    def capture(self) -> list[Section]:
+        """See `Backend.capture`."""
+        return [replace(capture(env.batch), environments=np.array([row])) for row, env in enumerate(self._capturable())]
+
+    def restore(self, sections: Sequence[Section]) -> None:
+        """See `Backend.restore`."""
+        envs = self._capturable()
+        for section in sections:
+            for position, row in enumerate(section.environments.tolist()):
+                restore(envs[row].batch, section.take(np.array([position]), np.array([0])))
+
+    def _capturable(self) -> list[MochiEnv]:
+        envs = []
+        for row, env in enumerate(self.envs):
+            if not isinstance(env, MochiEnv):
+                raise TypeError(
+                    f"The state of environment {self._indices[row]} ({env}) cannot be captured: only that of MochiEnv"
+                    " tasks can, without wrappers of their own."
+                )
+            envs.append(env)
+        return envs
 
     def close(self) -> None:
         """Close every environment; the first error is raised once all were closed."""

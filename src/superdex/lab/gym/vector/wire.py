@@ -23,7 +23,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from superdex.lab.gym.vector.infos import ArrayColumn, CodedColumn, Column, ColumnRows, Columns, NestedColumn
+from superdex.lab.gym.vector.columns import ArrayColumn, CodedColumn, Column, ColumnRows, Columns, NestedColumn
 from superdex.lab.gym.vector.transport import SharedBuffer, align
 
 __all__ = ["ColumnReceiver", "ColumnSender", "dumps"]
@@ -31,7 +31,7 @@ __all__ = ["ColumnReceiver", "ColumnSender", "dumps"]
 _TOKEN, _FULL = b"t", b"f"
 _SMALLEST_ARENA = 1 << 16
 _IN_ARENA = True
-"""In a schema, stands for rows that are an array."""
+"""In a schema, stands for rows or presence that are an array."""
 
 
 def dumps(value: Any, what: str) -> bytes:
@@ -103,12 +103,14 @@ class ColumnSender:
     def _pack_column(self, key: Hashable, column: Column) -> tuple[Any, ...]:
         if type(column) is ArrayColumn and not column.values.dtype.hasobject:
             rows = self._pack_rows(column.rows)
+            present = self._pack_present(column.present)
             self._put(column.values)
-            return ArrayColumn, rows, column.origin, column.values.dtype, column.values.shape[1:]
+            return ArrayColumn, rows, present, column.origin, column.values.dtype, column.values.shape[1:]
         if type(column) is CodedColumn:
             rows = self._pack_rows(column.rows)
+            present = self._pack_present(column.present)
             self._put(column.codes)
-            return CodedColumn, rows, column.table
+            return CodedColumn, rows, present, column.table
         if type(column) is NestedColumn:
             return NestedColumn, self._pack_rows(column.rows), self._pack(column.columns)
         self._others.append((key, column))
@@ -119,6 +121,12 @@ class ColumnSender:
             self._put(rows)
             return _IN_ARENA
         return rows
+
+    def _pack_present(self, present: np.ndarray | None) -> Any:
+        if present is not None:
+            self._put(present)
+            return _IN_ARENA
+        return None
 
     def _put(self, values: np.ndarray) -> None:
         self._arena.put(values)
@@ -162,10 +170,13 @@ class ColumnReceiver:
             rows = self._get((), np.dtype(np.int64))
         if kind is NestedColumn:
             return NestedColumn(rows, self._unpack(*details))
+        present, *form = details
+        if present is _IN_ARENA:
+            present = self._get((), np.dtype(np.bool_))
         if kind is CodedColumn:
-            return CodedColumn(rows, self._get((), np.dtype(np.uint8)), *details)
-        origin, dtype, shape = details
-        return ArrayColumn(rows, self._get(shape, dtype), origin)
+            return CodedColumn(rows, self._get((), np.dtype(np.uint8)), form[0], present)
+        origin, dtype, shape = form
+        return ArrayColumn(rows, self._get(shape, dtype), origin, present)
 
     def _get(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return self._arena.get((next(self._lengths), *shape), dtype)

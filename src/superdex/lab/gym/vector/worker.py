@@ -10,6 +10,9 @@ The caller sends one request at a time and gets exactly one reply:
 | `STEP` | infos |
 | `CALL` (name, args, kwargs) | a list of results |
 | `SET` (name, values) | `OK` |
+| `KEYS` | what each environment's state must fit |
+| `CAPTURE` | the states of the environments, and which are pending |
+| `RESTORE` state | `OK` |
 | `CLOSE` | `OK`, then the process ends |
 
 Any of them may be answered by `ERROR` with a `RemoteError` instead, and the worker goes
@@ -24,7 +27,7 @@ import os
 import pickle
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import process
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -43,7 +46,7 @@ from superdex.lab.gym.vector.partition import make_backend
 from superdex.lab.gym.vector.transport import BatchLayout, SharedBuffer
 from superdex.lab.gym.vector.wire import ColumnSender, dumps
 
-ATTACH, CALL, CLOSE, ERROR, OK, RESET, SET, STEP = (bytes([code]) for code in range(8))
+ATTACH, CALL, CAPTURE, CLOSE, ERROR, KEYS, OK, RESET, RESTORE, SET, STEP = (bytes([code]) for code in range(11))
 """The first byte of every message."""
 
 _PARENT_CHECK_SECONDS = 1.0
@@ -154,6 +157,9 @@ class _Worker:
             STEP: self._step,
             CALL: self._call,
             SET: self._set,
+            KEYS: self._keys,
+            CAPTURE: self._capture,
+            RESTORE: self._restore,
             CLOSE: self._close,
         }
 
@@ -199,6 +205,18 @@ class _Worker:
     def _set(self, request: bytes) -> bytes:
         name, values = pickle.loads(request)
         set_env_attr(self._autoreset.backend.envs, name, values, self._first)
+        return OK
+
+    def _keys(self, request: bytes) -> bytes:
+        return OK + pickle.dumps(self._autoreset.backend.state_keys())
+
+    def _capture(self, request: bytes) -> bytes:
+        sections, pending = self._autoreset.capture()
+        moved = [replace(section, environments=section.environments + self._first) for section in sections]
+        return OK + pickle.dumps((moved, pending))
+
+    def _restore(self, request: bytes) -> bytes:
+        self._autoreset.restore(pickle.loads(request))
         return OK
 
     def _close(self, request: bytes) -> bytes:
