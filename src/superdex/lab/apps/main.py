@@ -2,6 +2,7 @@
 
     superdex list                                   # the registered tasks
     superdex bench --env Ant --num_workers 1 2      # measure throughput
+    superdex check my_tasks:ReacherEnv              # does a task keep its promises?
 
 A subcommand is a dataclass: its fields are the options, their docstrings the
 help, and `run` does the work and returns the exit code.
@@ -16,6 +17,7 @@ from typing import Annotated
 import tyro
 
 from superdex.lab.apps.bench.command import Bench
+from superdex.lab.apps.check import Check
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.listing import List
 
@@ -23,6 +25,7 @@ __all__ = ["main"]
 
 Command = (
     Annotated[Bench, tyro.conf.subcommand("bench", prefix_name=False)]
+    | Annotated[Check, tyro.conf.subcommand("check", prefix_name=False)]
     | Annotated[List, tyro.conf.subcommand("list", prefix_name=False)]
 )
 

@@ -55,12 +55,12 @@ class MochiEnvCfg:
             object.__setattr__(self, field, _checked(field, getattr(self, field), kind))
         for field in ("control_frequency", "simulation_frequency"):
             if not 0 < getattr(self, field) < float("inf"):
-                raise ValueError(f"{field} must be positive and finite, got {getattr(self, field)} Hz.")
+                raise ValueError(f"{field} must be positive and finite, got {getattr(self, field):g} Hz.")
         ratio = self.simulation_frequency / self.control_frequency
         if round(ratio) < 1 or abs(ratio - round(ratio)) > 1e-9 * ratio:
             raise ValueError(
-                f"simulation_frequency ({self.simulation_frequency} Hz) must be a multiple of control_frequency"
-                f" ({self.control_frequency} Hz), so that a control step is a whole number of physics steps."
+                f"simulation_frequency ({self.simulation_frequency:g} Hz) must be a multiple of control_frequency"
+                f" ({self.control_frequency:g} Hz), so that a control step is a whole number of physics steps."
             )
         if self.steps_per_episode != -1 and self.steps_per_episode < 1:
             raise ValueError(f"steps_per_episode must be at least 1, or -1 for no limit, got {self.steps_per_episode}.")

@@ -39,7 +39,7 @@ _FIRST = ("derived_fields", "runs", "spaces")
 
 # by name, in the order in which they are reported
 _CHECKS: dict[str, _Check] = {
-    "runs": _Check(contract.check_runs, ("undeclared_state",), steps=False),
+    "runs": _Check(contract.check_runs, ("undeclared_state", "derived_fields", "spaces"), steps=False),
     "derived_fields": _Check(contract.check_derived_fields, ("undeclared_state",), steps=False),
     "spaces": _Check(contract.check_spaces, ("undeclared_state",), steps=False),
     "gymnasium": _Check(contract.check_gymnasium, ("undeclared_state", "determinism", "spaces")),
@@ -143,14 +143,14 @@ class _Run:
                 str(Fault.of(error, self._subject.env_class)),
                 "Mend the line that raises; it must work for any number of rows, and in any order of calls.",
             )
-        if outcome.status == "failed" and bad:
+        if outcome.status in ("failed", "warning") and bad:
             return skipped(f"fails, too, which may follow from {bad[0]}: mend that first")
         return outcome
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without warnings of NumPy, and of MuJoCo, which would go to standard error and a file in the working directory."""
+    """Without warnings of NumPy, and of MuJoCo, which would write MUJOCO_LOG.TXT to the working directory."""
     previous = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)
     try:

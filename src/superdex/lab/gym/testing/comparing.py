@@ -24,15 +24,17 @@ def rollout_difference(actual: Iterable[Sequence[Any]], expected: Sequence[Seque
         expected: results of another.
         layout: names the observation's parts.
     """
-    for number, (result, wanted) in enumerate(zip_longest(actual, expected)):
-        if result is None or wanted is None:
-            return f"in result {number}, episodes end at another step"
-        if len(result) != len(wanted):
-            return f"in result {number}, an episode ends in one of them only"
-        for name, one, other in zip(_RESET if len(wanted) == 2 else _STEP, result, wanted, strict=True):
+    step = 0
+    for result, wanted in zip_longest(actual, expected):
+        is_reset = len(wanted or result) == len(_RESET)
+        step += not is_reset
+        where = f"in the reset after step {step}" if is_reset else f"in step {step}"
+        if result is None or wanted is None or len(result) != len(wanted):
+            return f"{where}, an episode ends in one of them only"
+        for name, one, other in zip(_RESET if is_reset else _STEP, result, wanted, strict=True):
             found = entry_difference(one, other, layout) if name == "observation" else difference(one, other, name)
             if found:
-                return f"in result {number}, {found}"
+                return f"{where}, {found}"
     return ""
 
 

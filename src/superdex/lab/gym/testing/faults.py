@@ -16,9 +16,8 @@ __all__ = ["HOOKS", "Fault", "task_classes"]
 HOOKS = ("_reset", "_apply_action", "_make_observation", "_compute_reward_terms", "_check_stop_criteria")
 """What is called again and again while a task runs."""
 
-_PARTS = frozenset(
-    (*HOOKS, "__init__", "_build_model", "_create_scene", "_action_parts", "_observation_parts", "reset", "step")
-)
+_PARTS = frozenset((*HOOKS, "__init__", "_build_model", "_create_scene", "_action_parts", "_observation_parts"))
+_REFUSING = ("superdex.lab.gym.envs.spaces", "superdex.lab.gym.envs.task_batch")
 _DERIVED = ("is a derived field that is not tracked", "derived fields are computed after it", "cannot give")
 
 
@@ -34,29 +33,36 @@ class Fault:
 
     error: Exception
     part: str
-    """The task's method: a hook, `__init__`, `_build_model`, ...; empty if its results were refused afterwards."""
+    """The task's method: a hook, `__init__`, `_build_model`, ...; empty if it was none of these."""
     line: str
     """File, number and text of the task's last line in the traceback, or empty."""
+    raised_by: str
+    """The module that raised."""
 
     @classmethod
     def of(cls, error: Exception, env_class: type[MochiEnv]) -> Self:
         """Read the traceback of an exception that a task of that class raised."""
         files = {inspect.getsourcefile(kind) for kind in task_classes(env_class) if _has_source(kind)}
-        part = line = ""
+        part = line = module = ""
         for frame, number in traceback.walk_tb(error.__traceback__):
-            code = frame.f_code
+            code, module = frame.f_code, frame.f_globals.get("__name__", "")
             inside = isinstance(frame.f_locals.get("self"), MochiEnv)
             if inside and code.co_name in _PARTS and (code.co_filename in files or code.co_name in HOOKS):
                 part = code.co_name
             if code.co_filename in files:
                 text = linecache.getline(code.co_filename, number).strip()
                 line = f"{PurePath(code.co_filename).name}:{number}: {text}"
-        return cls(error, part, line)
+        return cls(error, part, line, module)
 
     @property
     def is_of_derived_field(self) -> bool:
         """Whether a derived field was read that is not declared or cannot be had."""
         return any(text in str(self.error) for text in _DERIVED)
+
+    @property
+    def is_of_results(self) -> bool:
+        """Whether what a hook returned, or declared, was refused."""
+        return not self.part and self.raised_by in _REFUSING
 
     @property
     def cause(self) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 import gymnasium
 
+from superdex.lab.gym.vector.errors import name_environment
+
 __all__ = ["call_envs", "set_env_attr"]
 
 
@@ -23,7 +25,7 @@ def call_envs(
             member = env.get_wrapper_attr(name)
             results.append(member(*args, **kwargs) if callable(member) else member)
         except Exception as error:
-            error.add_note(f"Raised in environment {index}.")
+            name_environment(error, index)
             raise
     return results
 
@@ -34,5 +36,5 @@ def set_env_attr(envs: Sequence[gymnasium.Env], name: str, values: Sequence[Any]
         try:
             env.set_wrapper_attr(name, value)
         except Exception as error:
-            error.add_note(f"Raised in environment {index}.")
+            name_environment(error, index)
             raise

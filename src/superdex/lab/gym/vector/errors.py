@@ -6,15 +6,19 @@ note on the exception by `environment_named`. So the caller reads
 
     ValueError: bad joint 3
     Raised in environment 5.
+    Raised in worker 1.
 
 An exception in a worker travels as a `RemoteError` and is raised in the caller's
 process again, with its type where it can be rebuilt there, else as a
-`WorkerError`. The worker's traceback is its cause.
+`WorkerError`. Its cause is a `WorkerError` in either case, which has the worker's
+index, the environment and the worker's traceback. Whatever else goes wrong with
+a worker is a `WorkerError` by itself.
 """
 
 from __future__ import annotations
 
 import pickle
+import signal
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,9 +27,19 @@ from typing import Any
 
 import cloudpickle
 
-__all__ = ["RemoteError", "WorkerError", "blame", "environment_named"]
+__all__ = [
+    "RemoteError",
+    "SharedMemoryError",
+    "WorkerError",
+    "WorkerTimeoutError",
+    "blame",
+    "environment_named",
+    "name_environment",
+    "worker_name",
+]
 
-_BLAMED = "_superdex_environment"
+_BLAMED = "_superdex_row"
+_ENVIRONMENT = "_superdex_environment"
 
 
 class WorkerError(RuntimeError):
@@ -34,20 +48,53 @@ class WorkerError(RuntimeError):
     def __init__(
         self,
         message: str,
-        worker_index: int,
+        worker_index: int | None,
         environments: Sequence[int],
         exit_code: int | None = None,
+        worker_traceback: str = "",
     ) -> None:
         super().__init__(message)
         self.worker_index = worker_index
-        """Which worker, counted from 0."""
+        """Which worker, counted from 0; None if the caller's process failed."""
         self.environments = tuple(environments)
-        """The global indices of its environments."""
+        """Global indices: of the environment that raised, if one did, else of all that the worker has."""
         self.exit_code = exit_code
-        """As `multiprocessing.Process.exitcode` (minus the signal's number); None while it runs."""
+        """As `multiprocessing.Process.exitcode` (minus the signal's number); None if it was running."""
+        self.worker_traceback = worker_traceback
+        """Where the worker was, as far as it could tell; a killed one cannot."""
+
+    @property
+    def signal(self) -> int | None:
+        """The number of the signal that killed the worker, or None."""
+        return None if self.exit_code is None or self.exit_code >= 0 else -self.exit_code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.args[0], self.worker_index, self.environments, self.exit_code)
+        fields = self.worker_index, self.environments, self.exit_code, self.worker_traceback
+        return type(self), (self.args[0], *fields), {"__notes__": getattr(self, "__notes__", [])}
+
+
+class WorkerTimeoutError(WorkerError):
+    """A worker did not reply within `worker_timeout` and was killed."""
+
+
+class SharedMemoryError(WorkerError):
+    """There is not enough memory for what the processes share."""
+
+
+def worker_name(index: int, environments: Sequence[int], exit_code: int | None = None) -> str:
+    """What messages call a worker, and how it ended if it did."""
+    first, last = environments[0], environments[-1]
+    name = f"Worker {index} (environment{f's {first} to {last}' if last > first else f' {first}'})"
+    if exit_code is None:
+        return name
+    if exit_code >= 0:
+        return f"{name} ended with exit code {exit_code}; what it printed may say why"
+    try:
+        label = f" ({signal.Signals(-exit_code).name})"
+    except ValueError:  # a real-time signal
+        label = ""
+    hint = ", often a sign that memory ran out" if exit_code == -signal.SIGKILL else ""
+    return f"{name} was killed by signal {-exit_code}{label}{hint}"
 
 
 def blame(error: BaseException, environment: int) -> None:
@@ -63,15 +110,14 @@ def environment_named(first_environment: int) -> Iterator[None]:
     except Exception as error:
         environment = error.__dict__.pop(_BLAMED, None)
         if environment is not None:
-            error.add_note(f"Raised in environment {first_environment + environment}.")
+            name_environment(error, first_environment + environment)
         raise
 
 
-class _WorkerTraceback(Exception):
-    """Stands as the cause of an exception that was raised in a worker, and shows where."""
-
-    def __str__(self) -> str:
-        return f"in the worker process:\n\n{self.args[0]}"
+def name_environment(error: BaseException, environment: int, by: str = "Raised in") -> None:
+    """Note that the environment with this global index raised `error`."""
+    setattr(error, _ENVIRONMENT, environment)
+    error.add_note(f"{by} environment {environment}.")
 
 
 @dataclass(frozen=True)
@@ -83,10 +129,13 @@ class RemoteError:
     summary: str
     """Its type and message."""
     traceback: str
+    environment: int | None
+    """The global index of the environment that raised it, if one did."""
 
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
         """`error`, raised in this process, for another one."""
+        environment = error.__dict__.pop(_ENVIRONMENT, None)
         summary = "".join(traceback.format_exception_only(error)).strip()
         text = "".join(traceback.format_exception(error))
         try:
@@ -94,15 +143,27 @@ class RemoteError:
             pickle.loads(pickled)  # many exceptions can be pickled, but not rebuilt
         except Exception:
             pickled = b""
-        return cls(pickled, summary, text)
+        return cls(pickled, summary, text, environment)
 
     def rebuild(self, worker_index: int, environments: Sequence[int]) -> Exception:
         """The exception to raise in the caller's process."""
+        name = worker_name(worker_index, environments)
+        concerned = environments if self.environment is None else (self.environment,)
+        error = self._load()
+        if error is None:
+            message = f"{name} raised an exception that cannot be rebuilt here: {self.summary}"
+            error = WorkerError(message, worker_index, concerned, worker_traceback=self.traceback)
+        elif isinstance(error, WorkerError):
+            error.worker_index, error.environments = worker_index, tuple(concerned)
+        error.add_note(f"Raised in worker {worker_index}.")
+        cause = f"{name} raised this in the worker process:\n\n{self.traceback}"
+        error.__cause__ = WorkerError(cause, worker_index, concerned, worker_traceback=self.traceback)
+        return error
+
+    def _load(self) -> Exception | None:
         try:
             error = pickle.loads(self.pickled)
-            error.add_note(f"Raised in worker {worker_index}.")
         except Exception:
-            message = f"Worker {worker_index} raised an exception that cannot be rebuilt here: {self.summary}"
-            error = WorkerError(message, worker_index, environments)
-        error.__cause__ = _WorkerTraceback(self.traceback)
-        return error
+            return None
+        # An environment's SystemExit or KeyboardInterrupt must not end the caller.
+        return error if isinstance(error, Exception) else None

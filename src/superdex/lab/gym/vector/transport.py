@@ -2,8 +2,8 @@
 
 A `SharedBuffer` has no name: nothing lies in /dev/shm that a crash could leave
 behind, and the memory is gone with the last process that maps it. Space is
-reserved when it is asked for, so shortage is an error there and then (a sparse
-file would kill the process at the first write it has no page for).
+reserved when it is asked for, so shortage is a `SharedMemoryError` there and then (a
+sparse file would kill the process at the first write it has no page for).
 
 A batch is one buffer with one array each for actions, observations, rewards and
 flags of all environments (`BatchLayout`). Each worker writes results straight
@@ -23,6 +23,7 @@ from multiprocessing import reduction
 import numpy as np
 
 from superdex.lab.gym.vector.backend import StepBuffers
+from superdex.lab.gym.vector.errors import SharedMemoryError
 
 __all__ = ["BatchLayout", "SharedBuffer", "align"]
 
@@ -43,7 +44,7 @@ class SharedBuffer:
         self._fd = _anonymous_file()
 
     def allocate(self, size: int) -> None:
-        """Make the buffer at least `size` bytes long, keeping what it holds; OSError if there is no space."""
+        """Make the buffer at least `size` bytes long, keeping what it holds; SharedMemoryError if there is no space."""
         if size > os.fstat(self._fd).st_size:
             try:
                 if hasattr(os, "posix_fallocate"):
@@ -51,11 +52,12 @@ class SharedBuffer:
                 else:
                     os.ftruncate(self._fd, size)
             except OSError as error:
-                raise OSError(
-                    error.errno,
+                raise SharedMemoryError(
                     f"No space for {size} bytes of shared memory between the processes ({error.strerror}). "
                     "Use fewer or smaller environments, or give this machine or container more memory.",
-                ) from None
+                    None,
+                    (),
+                ) from error
 
     def map(self) -> mmap.mmap:
         """The whole buffer as memory; it stays valid after `close` for as long as it is referred to."""
@@ -65,6 +67,14 @@ class SharedBuffer:
         """Fill the buffer with `data`."""
         self.allocate(len(data))
         self.map()[: len(data)] = data
+
+    def read(self) -> bytes:
+        """All that is in it."""
+        return os.pread(self._fd, os.fstat(self._fd).st_size, 0)
+
+    def fileno(self) -> int:
+        """The file it is, valid until `close`."""
+        return self._fd
 
     def close(self) -> None:
         """Release this process's hold on the buffer; harmless when repeated."""
