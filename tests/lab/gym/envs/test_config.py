@@ -122,7 +122,7 @@ class TestTypes:
             ("count", np.int64(4), 4),
             ("count", np.uint8(4), 4),
             ("mass", np.float32(0.5), 0.5),
-            ("mass", np.int32(2), 2),
+            ("mass", np.int32(2), 2.0),
             ("mass", 2, 2.0),
             ("flag", np.True_, True),
             ("name", np.str_("x"), "x"),
