@@ -15,6 +15,8 @@ state. Changing `scene.model` after the first simulation was made changes nothin
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import mujoco
@@ -32,6 +34,14 @@ _LARGEST_BLOCK = 256
 _HOME = "home"
 
 
+@dataclass(slots=True)
+class _Rows:
+    """Rows of blocks with the same expanded fields."""
+
+    free: list[SceneBatch] = field(default_factory=list)
+    made: int = 0
+
+
 class Scene:
     """One `mujoco.MjModel` by a name, and its simulations.
 
@@ -47,9 +57,7 @@ class Scene:
         """Digest of the model's structure: snapshots fit scenes of the same digest."""
         flags = mujoco.mjtEnableBit
         self._persistent = bool(model.opt.enableflags & (flags.mjENBL_SLEEP | flags.mjENBL_IPC))
-        self._first_batch: mujoco_batch.Batch | None = None
-        self._free_rows: list[SceneBatch] = []
-        self._num_rows = 0
+        self._rows: dict[tuple[str, ...], _Rows] = {}
 
     @cached_property
     def initial_state(self) -> NDArray[np.float64]:
@@ -66,37 +74,39 @@ class Scene:
 
     def make_batch(self, count: int, num_threads: int = 0) -> SceneBatch:
         """`count` new simulations in the initial state, stepped on `num_threads` threads (0: one per logical CPU)."""
-        model = self.model if self._first_batch is None else self._first_model
-        rows = mujoco_batch.Batch(model, count, num_threads, self._persistent)
-        self._first_batch = self._first_batch or rows
+        rows = mujoco_batch.Batch(self._simulated_model, count, num_threads, self._persistent)
         batch = SceneBatch(self, rows, 0, count)
         batch.reset()
         return batch
 
     @cached_property
-    def _first_model(self) -> mujoco.MjModel:
-        """The model as it was when the first simulation was made; `model` may have been changed since."""
-        assert self._first_batch is not None
-        return self._first_batch.get_model(0)
+    def _simulated_model(self) -> mujoco.MjModel:
+        """The model as it is when the first simulation is made; `model` may be changed afterwards."""
+        return copy.copy(self.model)
 
-    def acquire_row(self) -> SceneBatch:
+    def acquire_row(self, expanded: tuple[str, ...] = ()) -> SceneBatch:
         """One new simulation in the initial state; `release_row` gives it back.
 
         Rows come from blocks of growing size, so that thousands of environments
-        that step alone do not need a simulator each.
+        that step alone do not need a simulator each. `expanded` names model fields
+        that get a value of their own, see `SceneBatch.expand`.
         """
-        if not self._free_rows:
-            block = self.make_batch(min(max(self._num_rows, 1), _LARGEST_BLOCK), num_threads=1)
-            self._num_rows += block.count
-            self._free_rows += [block.row(index) for index in reversed(range(block.count))]
-        row = self._free_rows.pop()
+        rows = self._rows.setdefault(expanded, _Rows())
+        if not rows.free:
+            block = self.make_batch(min(max(rows.made, 1), _LARGEST_BLOCK), num_threads=1)
+            block.expand(expanded)
+            rows.made += block.count
+            rows.free += [block.row(index) for index in reversed(range(block.count))]
+        row = rows.free.pop()
         row.reset()
+        row.reset_parameters()
+        row.apply_parameters()
         return row
 
     def release_row(self, row: SceneBatch) -> None:
         """Give back a row that `acquire_row` returned, for others to use."""
         row.untrack()
-        self._free_rows.append(row)
+        self._rows[row.expanded].free.append(row)
 
     # The scene's own simulation
 

@@ -70,6 +70,7 @@ class SceneBatch:
         self.start = start
         self._batch = batch
         self._tracked: set[str] = set()
+        self._parameters: dict[str, np.ndarray] = {}
         self._span = slice(start, start + count)
         self._whole = count == batch.nsim
         self._fields: dict[str, np.ndarray] = {}
@@ -87,6 +88,7 @@ class SceneBatch:
         row = SceneBatch(self.scene, self._batch, self.start + index, 1)
         row.step_count = self.step_count[index : index + 1]
         row._tracked = set(self._tracked)
+        row._parameters = {name: values[index : index + 1] for name, values in self._parameters.items()}
         return row
 
     def track(self, names: Iterable[str]) -> None:
@@ -124,6 +126,42 @@ class SceneBatch:
                 raise AttributeError(self._not_tracked(name))
             value = self._fields[name] = self._batch.bind(name)[self._span]
         return value
+
+    def expand(self, names: Iterable[str]) -> None:
+        """Give model fields a value of their own in every simulation, at first the model's.
+
+        Raises:
+            ValueError: if a name is no field of `mujoco.MjModel` (or `opt.<field>` of its
+                options) that can differ between simulations.
+        """
+        for name in names:
+            if name not in self._parameters:
+                self._parameters[name] = self._batch.expand(name)[self._span]
+
+    @property
+    def expanded(self) -> tuple[str, ...]:
+        """The model fields that have a value of their own in every simulation."""
+        return tuple(self._parameters)
+
+    def parameter(self, name: str) -> np.ndarray:
+        """(count, ...) the live values of an expanded model field; after writing, call `apply_parameters`."""
+        if name not in self._parameters:
+            known = ", ".join(self._parameters) or "none"
+            raise AttributeError(
+                f"{name!r} has the model's value in every simulation; those of their own are: {known}. List it in the"
+                f" task's `randomized_fields` (or call expand([{name!r}]) on a batch of your own)."
+            )
+        return self._parameters[name]
+
+    def reset_parameters(self, rows: Rows = None) -> None:
+        """Give the expanded fields of rows the model's values again; then call `apply_parameters`."""
+        for name, values in self._parameters.items():
+            values[self._select(rows)] = _model_value(self._batch.model, name)
+
+    def apply_parameters(self, rows: Rows = None) -> None:
+        """Compute the constants that follow from the expanded fields of rows (`mj_setConst`)."""
+        if self._parameters:
+            self._batch.set_const(self._ids(rows))
 
     def step(self, num_substeps: int = 1, rows: Rows = None) -> None:
         """Advance rows by `num_substeps` times the model's time step.
@@ -222,3 +260,7 @@ class SceneBatch:
         close = difflib.get_close_matches(name, mujoco_batch.DATA_FIELDS, n=3)
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
         return f"{name!r} is not a field of a simulation.{hint}"
+
+
+def _model_value(model: mujoco.MjModel, name: str) -> np.ndarray:
+    return getattr(model.opt, name[4:]) if name.startswith("opt.") else getattr(model, name)

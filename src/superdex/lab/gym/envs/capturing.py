@@ -21,7 +21,7 @@ __all__ = ["capture", "restore", "section_key"]
 _INDIFFERENT = ("use_shared_scenes", "num_worker_threads", "render_mode", "render_size")
 
 _WORD = (1 << 64) - 1
-_TASK, _DERIVED = "task.", "derived."
+_TASK, _DERIVED, _MODEL = "task.", "derived.", "model."
 
 
 def section_key(env: MochiEnv) -> SectionKey:
@@ -49,6 +49,7 @@ def capture(batch: TaskBatch) -> Section:
     }
     arrays.update((_TASK + name, state.copy()) for name, state in batch.task_state.items())
     arrays.update((_DERIVED + name, physics.field(name).copy()) for name in batch.task.derived_fields)
+    arrays.update((_MODEL + name, physics.parameter(name).copy()) for name in batch.task.randomized_fields)
     return Section(section_key(batch.task), np.arange(len(batch.members)), arrays)
 
 
@@ -58,6 +59,9 @@ def restore(batch: TaskBatch, section: Section) -> None:
     physics.reset()
     physics.state[:] = arrays["state"]
     physics.step_count[:] = arrays["step_count"]
+    for name in batch.task.randomized_fields:
+        physics.parameter(name)[:] = arrays[_MODEL + name]
+    physics.apply_parameters()
     batch.episode_steps[:] = arrays["episode_steps"]
     for name, state in batch.task_state.items():
         state[:] = arrays[_TASK + name]

@@ -59,7 +59,7 @@ from superdex.lab.gym.envs.initial_state import InitialState
 from superdex.lab.gym.envs.scene_manager import SceneManager
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.spaces import FlattenedSpaces
-from superdex.lab.gym.envs.task_batch import NOT_RESET, Reasons, TaskBatch
+from superdex.lab.gym.envs.task_batch import NOT_RESET, TaskBatch, of_single_row
 from superdex.lab.gym.envs.types import StructuredArrays, Terminate, Truncate
 from superdex.physics import Scene
 
@@ -88,6 +88,8 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
     """Whether `_apply_action` is called before each physics step, not once for the whole control step."""
     derived_fields: tuple[str, ...] = ()
     """The fields of `mujoco.MjData`, beyond the state, that the hooks read: "xpos", "sensordata", ..."""
+    randomized_fields: tuple[str, ...] = ()
+    """The fields of `mujoco.MjModel` (or `opt.<field>`) that `_randomize` gives each environment a value of its own."""
 
     def __init__(self, cfg: MochiEnvCfg | Mapping[str, Any] | None = None, **overrides: Any) -> None:
         self.cfg = self.Cfg.make(cfg, **overrides)
@@ -117,6 +119,12 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
         clipped to joint limits, and normal on velocities.
         """
         self._initial.add_noise(sim, self.cfg.reset_noise_scale)
+
+    def _randomize(self, sim: Sim) -> None:
+        """Write `sim.parameter(field)` for `randomized_fields`, at the start of an episode, before `_reset`.
+
+        They hold the model's values before. Draw by `sim.random` and the like.
+        """
 
     def _apply_action(self, sim: Sim, action: StructuredArrays) -> None:
         """Write controls or forces for actions `action[key]`, (N, *shape), within their space."""
@@ -188,7 +196,7 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
         self.warn_if_not_shared()
         observation = np.empty((1, self.observation_layout.size), self.observation_layout.dtype)
         info = batch.reset(None, [seed], options, observation)
-        return observation[0], _of_single_row(info)
+        return observation[0], of_single_row(info)
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Run one control step; see `gymnasium.Env.step`.
@@ -213,7 +221,7 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
         observation = np.empty((1, self.observation_layout.size), self.observation_layout.dtype)
         reward, terminated, truncated = np.empty(1), np.empty(1, np.bool_), np.empty(1, np.bool_)
         info = self.batch.step(None, action[None], observation, reward, terminated, truncated)
-        return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), _of_single_row(info)
+        return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), of_single_row(info)
 
     def close(self) -> None:
         """Let go of the scene; its other environments keep working. May be called twice."""
@@ -253,7 +261,7 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
             batch, index = self._joined
             self._batch = batch.row(index)
         elif self._batch is None:
-            row = self.scene.acquire_row()
+            row = self.scene.acquire_row(self.randomized_fields)
             self._batch = TaskBatch([self], row)
             weakref.finalize(self._batch, self.scene.release_row, row)
         return self._batch
@@ -287,15 +295,3 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
             raise ValueError(
                 f"{type(self).__name__} has no render mode {self.cfg.render_mode!r}; it has {modes or 'none'}."
             )
-
-
-def _of_single_row(infos: Mapping[str, NDArray[Any] | Reasons]) -> dict[str, Any]:
-    """Infos of one row as Gymnasium gives them for one environment."""
-    return {
-        name: value.table[value.codes[0]]
-        if isinstance(value, Reasons)
-        else value[0].item()
-        if value.dtype.kind == "b" and value.ndim == 1  # Gymnasium batches bool, but not numpy.bool_
-        else value[0]
-        for name, value in infos.items()
-    }

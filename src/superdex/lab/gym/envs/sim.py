@@ -30,6 +30,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from superdex.lab.gym.envs.parts import JointPart, Part
 from superdex.lab.gym.envs.types import Rows
 from superdex.physics import SceneBatch
 from superdex.physics.scene_batch import STATE_FIELDS
@@ -65,6 +66,7 @@ class Sim:
             only their generators draw.
         writable: whether the physics state may be written.
         derived: whether derived fields may be read.
+        randomizing: whether the model's fields may be written.
     """
 
     # a misspelt `sim.crtl = ...` is an error
@@ -72,7 +74,9 @@ class Sim:
         "_arrays",
         "_derived",
         "_members",
+        "_parameters",
         "_physics",
+        "_randomizing",
         "_rows",
         "_running",
         "_writable",
@@ -103,6 +107,7 @@ class Sim:
         running: Rows = None,
         writable: bool,
         derived: bool = True,
+        randomizing: bool = False,
     ) -> None:
         self.num = physics.count if rows is None else len(rows)
         """N, the number of environments in play."""
@@ -114,7 +119,9 @@ class Sim:
         self._running = running
         self._writable = writable
         self._derived = derived
+        self._randomizing = randomizing
         self._arrays: dict[str, NDArray[Any]] = {}
+        self._parameters: dict[str, NDArray[Any]] = {}
         self.task = _TaskState(task_state, rows)
         """The task's declared state by name, each (N, *shape)."""
 
@@ -135,30 +142,44 @@ class Sim:
             self._arrays[name] = array
         return array
 
+    def parameter(self, name: str) -> NDArray[Any]:
+        """(N, ...) each environment's own value of a model field; to be written in `_randomize` only.
+
+        Raises:
+            AttributeError: if the field is not among the task's `randomized_fields`.
+        """
+        array = self._parameters.get(name)
+        if array is None:
+            whole = self._physics.parameter(name)
+            array = whole[:] if self._rows is None else whole[self._rows]
+            array.flags.writeable = self._randomizing
+            self._parameters[name] = array
+        return array
+
     def __getattr__(self, name: str) -> NDArray[Any]:
         if name.startswith("_"):
             raise AttributeError(name)
         return self.field(name)
 
-    def body(self, name: str) -> _Part:
+    def body(self, name: str) -> Part:
         """A body's part of fields: `sim.body("torso").xpos` is (N, 3)."""
-        return _Part(self, "body", self.model.body(name).id)
+        return Part(self, "body", self.model.body(name).id)
 
-    def geom(self, name: str) -> _Part:
+    def geom(self, name: str) -> Part:
         """A geom's part of fields: `sim.geom("foot").xpos` is (N, 3), of the field `geom_xpos`."""
-        return _Part(self, "geom", self.model.geom(name).id)
+        return Part(self, "geom", self.model.geom(name).id)
 
-    def site(self, name: str) -> _Part:
+    def site(self, name: str) -> Part:
         """A site's part of fields: `sim.site("grip").xpos` is (N, 3), of the field `site_xpos`."""
-        return _Part(self, "site", self.model.site(name).id)
+        return Part(self, "site", self.model.site(name).id)
 
-    def actuator(self, name: str) -> _Part:
+    def actuator(self, name: str) -> Part:
         """An actuator's part of fields: `sim.actuator("knee").ctrl` is (N,), `.force` that of `actuator_force`."""
-        return _Part(self, "actuator", self.model.actuator(name).id)
+        return Part(self, "actuator", self.model.actuator(name).id)
 
-    def joint(self, name: str) -> _Joint:
+    def joint(self, name: str) -> JointPart:
         """A joint's positions and velocities: `sim.joint("knee").qpos` is (N, 1) for a hinge."""
-        return _Joint(self, self.model.joint(name).id)
+        return JointPart(self, self.model.joint(name).id)
 
     def sensor(self, name: str) -> NDArray[np.float64]:
         """(N, dim) a sensor's reading, one substep behind the state; needs "sensordata" in `derived_fields`."""
@@ -215,6 +236,9 @@ class Sim:
                     if array.flags.writeable:
                         self._physics.field(name)[self._rows] = array
                 self._arrays.clear()
+            if self._randomizing:
+                for name, array in self._parameters.items():
+                    self._physics.parameter(name)[self._rows] = array
             self.task.commit()
 
 
@@ -250,76 +274,8 @@ class _TaskState(Mapping[str, NDArray[Any]]):
         self._copies.clear()
 
 
-# Fields of MjData with an entry per object, by MuJoCo's kinds of objects.
-_FIELDS_OF = {
-    "body": frozenset(
-        "xpos xquat xmat xipos ximat xfrc_applied cvel cacc cinert crb cfrc_int cfrc_ext"  # noqa: SIM905
-        " subtree_com subtree_linvel subtree_angmom".split()
-    ),
-    "geom": frozenset(["geom_xpos", "geom_xmat"]),
-    "site": frozenset(["site_xpos", "site_xmat"]),
-    "actuator": frozenset(["ctrl", "actuator_force", "actuator_length", "actuator_velocity"]),
-}
-
-
-class _Part:
-    """An object's entry of the fields of its kind, for all rows in play, under MuJoCo's full or short names."""
-
-    __slots__ = ("_kind", "_sim", "id")
-
-    def __init__(self, sim: Sim, kind: str, index: int) -> None:
-        object.__setattr__(self, "_sim", sim)
-        object.__setattr__(self, "_kind", kind)
-        object.__setattr__(self, "id", index)
-
-    def _field(self, name: str) -> NDArray[np.float64]:
-        known = _FIELDS_OF[self._kind]
-        for field in (name, f"{self._kind}_{name}"):
-            if field in known:
-                return self._sim.field(field)
-        raise AttributeError(f"{name!r} is not a field of a {self._kind}; these are: {', '.join(sorted(known))}.")
-
-    def __getattr__(self, name: str) -> NDArray[np.float64]:
-        return self._field(name)[:, self.id]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self._field(name)[:, self.id] = value
-
-
-class _Joint:
-    """A joint's coordinates, for all rows in play."""
-
-    __slots__ = ("_qpos", "_qvel", "_sim")
-
-    def __init__(self, sim: Sim, index: int) -> None:
-        model, self._sim = sim.model, sim
-        positions, velocities = _JOINT_SIZES[model.jnt_type[index]]
-        self._qpos = slice(model.jnt_qposadr[index], model.jnt_qposadr[index] + positions)
-        self._qvel = slice(model.jnt_dofadr[index], model.jnt_dofadr[index] + velocities)
-
-    @property
-    def qpos(self) -> NDArray[np.float64]:
-        return self._sim.qpos[:, self._qpos]
-
-    @qpos.setter
-    def qpos(self, value: Any) -> None:
-        self._sim.qpos[:, self._qpos] = value
-
-    @property
-    def qvel(self) -> NDArray[np.float64]:
-        return self._sim.qvel[:, self._qvel]
-
-    @qvel.setter
-    def qvel(self, value: Any) -> None:
-        self._sim.qvel[:, self._qvel] = value
-
-
 def _normal(uniform: NDArray[np.float64]) -> NDArray[np.float64]:
     """(N, 2 k) uniform numbers as (N, k) standard normal ones, by the transform of Box and Muller (1958)."""
     half = uniform.shape[1] // 2
     radius = np.sqrt(-2 * np.log(1 - uniform[:, :half]))  # 1 - u lies in (0, 1]
     return radius * np.cos(2 * np.pi * uniform[:, half:])
-
-
-# positions and velocities of a free, ball, slide and hinge joint (mjtJoint)
-_JOINT_SIZES = ((7, 6), (4, 3), (1, 1), (1, 1))

@@ -25,7 +25,7 @@ from superdex.physics import SceneBatch
 if TYPE_CHECKING:
     from superdex.lab.gym.envs.mochi_env import MochiEnv
 
-__all__ = ["DIVERGED", "EPISODE_LIMIT", "Reasons", "TaskBatch"]
+__all__ = ["DIVERGED", "EPISODE_LIMIT", "NOT_RESET", "Reasons", "TaskBatch", "of_single_row"]
 
 DIVERGED = "Simulation diverged"
 EPISODE_LIMIT = "Steps per episode reached"
@@ -60,6 +60,7 @@ class TaskBatch:
         self.task = members[0]
         self.physics = physics
         self.physics.track(self.task.derived_fields)
+        self.physics.expand(self.task.randomized_fields)
         self.episode_steps = np.full(len(members), NOT_RESET, np.int64)
         """(N,) control steps since the reset."""
         self.task_state = {
@@ -108,6 +109,8 @@ class TaskBatch:
         self.episode_steps[select] = 0
         for state in self.task_state.values():
             state[select] = 0
+        if self.task.randomized_fields:
+            self._randomize(rows)
         sim = Sim(self.physics, self.task_state, self.members, rows, writable=True, derived=False)
         self.task._reset(sim, options or {})
         sim.commit()
@@ -120,6 +123,13 @@ class TaskBatch:
         if rows is not None:
             observation[rows] = out
         return info
+
+    def _randomize(self, rows: Rows) -> None:
+        self.physics.reset_parameters(rows)
+        sim = Sim(self.physics, self.task_state, self.members, rows, writable=False, derived=False, randomizing=True)
+        self.task._randomize(sim)
+        sim.commit()
+        self.physics.apply_parameters(rows)
 
     def step(
         self,
@@ -263,3 +273,15 @@ def _sum(terms: Mapping[str, NDArray[np.float64]], num: int) -> NDArray[np.float
     for term in terms.values():
         total += term
     return total
+
+
+def of_single_row(infos: Mapping[str, NDArray[Any] | Reasons]) -> dict[str, Any]:
+    """Infos of one row as Gymnasium gives them for one environment."""
+    return {
+        name: value.table[value.codes[0]]
+        if isinstance(value, Reasons)
+        else value[0].item()
+        if value.dtype.kind == "b" and value.ndim == 1  # Gymnasium batches bool, but not numpy.bool_
+        else value[0]
+        for name, value in infos.items()
+    }
