@@ -3,7 +3,6 @@
 Needs tqdm: pip install "superdex-gym[examples]".
 """
 
-# ruff: noqa: B007, RUF059 - names are those of the documentation
 
 import time
 

@@ -1,6 +1,5 @@
 """Step CartPoles in worker processes with random actions, and say why episodes end."""
 
-# ruff: noqa: RUF059 - names are those of the documentation
 
 import argparse
 
