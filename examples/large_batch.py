@@ -3,7 +3,6 @@
 Needs tqdm: pip install "superdex-gym[examples]".
 """
 
-
 import time
 
 import numpy as np

@@ -1,6 +1,5 @@
 """Step CartPoles in worker processes with random actions, and say why episodes end."""
 
-
 import argparse
 
 from superdex.lab.gym.envs.benchmarks.cartpole_env import CartPoleEnv

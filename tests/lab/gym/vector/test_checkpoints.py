@@ -154,7 +154,10 @@ def test_an_environment_that_was_never_reset_still_needs_it_afterwards() -> None
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (partial(SceneVectorEnv, CartPoleEnv, NUM_ENVS, steps_per_episode=16), "environment 0.*steps_per_episode is 16"),
+        (
+            partial(SceneVectorEnv, CartPoleEnv, NUM_ENVS, steps_per_episode=16),
+            "environment 0.*steps_per_episode is 16",
+        ),
         (partial(SceneVectorEnv, CartPoleEnv, 3, steps_per_episode=15), "a state of 3 environments.*into 8"),
         (partial(SceneVectorEnv, AntEnv, NUM_ENVS), "environment 0.*AntEnv, not .*CartPoleEnv"),
     ],

@@ -143,6 +143,8 @@ class _Run:
                 str(Fault.of(error, self._subject.env_class)),
                 "Mend the line that raises; it must work for any number of rows, and in any order of calls.",
             )
+        finally:
+            self._subject.close()
         if outcome.status in ("failed", "warning") and bad:
             return skipped(f"fails, too, which may follow from {bad[0]}: mend that first")
         return outcome

@@ -29,6 +29,8 @@ def rollout_difference(actual: Iterable[Sequence[Any]], expected: Sequence[Seque
         is_reset = len(wanted or result) == len(_RESET)
         step += not is_reset
         where = f"in the reset after step {step}" if is_reset else f"in step {step}"
+        if not step:
+            where = "in the first reset"
         if result is None or wanted is None or len(result) != len(wanted):
             return f"{where}, an episode ends in one of them only"
         for name, one, other in zip(_RESET if is_reset else _STEP, result, wanted, strict=True):

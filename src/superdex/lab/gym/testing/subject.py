@@ -7,6 +7,7 @@ must not see what another one left behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -39,14 +40,22 @@ class Subject:
         self.env_class = env_class
         self.cfg = cfg
         self.try_values = dict(try_values or {})
+        self._made: list[MochiEnv] = []
 
     def factory(self, **changes: Any) -> Callable[[], MochiEnv]:
         """Makes an environment, with `changes` to the configuration unless it refuses them."""
         return partial(self.env_class, self.varied(**changes) or self.cfg)
 
     def make(self) -> MochiEnv:
-        """An environment."""
-        return self.factory()()
+        """An environment, until the next `close`."""
+        self._made.append(self.factory()())
+        return self._made[-1]
+
+    def close(self) -> None:
+        """Close what `make` made."""
+        while self._made:
+            with suppress(Exception):  # an error in close() shows in `fault`
+                self._made.pop().close()
 
     def vector(
         self,

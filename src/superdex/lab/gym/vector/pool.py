@@ -2,7 +2,11 @@
 
 A `WorkerPool` starts them all at once, sends requests, collects replies, and
 ends them. It knows nothing of what requests mean (see `worker`). No wait in it
-is blind: a worker that dies is noticed wherever the caller waits for it.
+is blind: a worker that dies is noticed wherever the caller waits for it, and
+with a `timeout` one that does not reply is killed.
+
+A death is an error, unless `max_restarts` allows that worker another start: then
+the worker has no reply (None), and `restart` is what the caller does next.
 """
 
 from __future__ import annotations
@@ -10,148 +14,179 @@ from __future__ import annotations
 import os
 import pickle
 import select
-import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from multiprocessing import get_context, resource_tracker
-from multiprocessing.connection import Connection
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
 
-from superdex.lab.gym.vector.errors import RemoteError, WorkerError
-from superdex.lab.gym.vector.startup import EXIT_UNGUARDED, UNGUARDED_MESSAGE, WORKER_NAME
-from superdex.lab.gym.vector.worker import CLOSE, ERROR, Job, run_worker
+from superdex.lab.gym.vector.errors import RemoteError
+from superdex.lab.gym.vector.process import EXIT_SECONDS, WorkerProcess, sigint_blocked
+from superdex.lab.gym.vector.worker import CLOSE, ERROR, GREETING, Job
 
 __all__ = ["WorkerPool"]
 
 _LIVENESS_SECONDS = 1.0
-_EXIT_SECONDS = 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class _Handle:
-    """One worker process."""
-
-    index: int
-    environments: range
-    process: SpawnProcess
-    connection: Connection
+_START_SECONDS = 60.0
+"""Within `timeout` or this, whichever is longer, a process must be up; the `timeout` counts from then."""
 
 
 class WorkerPool:
     """Started worker processes; one request to each of them at a time."""
 
     settled = False
-    """Whether every request sent has been answered, be it by an exception."""
+    """Whether every request sent has been answered, be it by an exception or by a death that was allowed."""
+    max_restarts = 0
+    """How often each worker may be started again."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[Job], timeout: float | None = None) -> None:
+        """Start one worker per job. `timeout`: seconds in which each request must be answered."""
         self._owner = os.getpid()
-        self._workers: list[_Handle] = []
+        self._jobs = jobs
+        self._timeout = timeout
+        self._workers: list[WorkerProcess] = []
+        self._dead: set[int] = set()
         self._poller = select.poll()
-        self._by_connection: dict[int, _Handle] = {}
-        self._by_sentinel: dict[int, _Handle] = {}
+        self._by_channel: dict[int, WorkerProcess] = {}
+        self._by_sentinel: dict[int, WorkerProcess] = {}
+        self.restarts = [0] * len(jobs)
+        """How often each worker was started again."""
         try:
-            self._start(jobs)
+            resource_tracker.ensure_running()  # it unblocks SIGINT, so not below
+            with sigint_blocked():
+                for job in jobs:
+                    self._workers.append(WorkerProcess(job))
+            for worker in self._workers:
+                self._watch(worker)
         except BaseException:
             self.shutdown(grace=0.0)
             raise
 
-    def _start(self, jobs: Sequence[Job]) -> None:
-        context = get_context("spawn")
-        resource_tracker.ensure_running()  # it unblocks SIGINT, so not below
-        with _sigint_blocked():
-            for job in jobs:
-                connection, far_end = context.Pipe()
-                process = context.Process(
-                    target=run_worker, args=(far_end, job), name=f"{WORKER_NAME}{job.index}", daemon=True
-                )
-                try:
-                    process.start()
-                except BaseException:
-                    connection.close()
-                    raise
-                finally:
-                    far_end.close()
-                worker = _Handle(job.index, range(job.rows.start, job.rows.stop), process, connection)
-                self._workers.append(worker)
-                self._by_connection[connection.fileno()] = worker
-                self._by_sentinel[process.sentinel] = worker
-        for fd in (*self._by_connection, *self._by_sentinel):
-            self._poller.register(fd, select.POLLIN)
+    def restart(self, index: int) -> None:
+        """Start a dead worker again; `greet` it next."""
+        self.restarts[index] += 1
+        with sigint_blocked():
+            self._workers[index] = WorkerProcess(self._jobs[index])
+        self._watch(self._workers[index])
+        self._dead.discard(index)
 
-    def exchange(self, requests: Sequence[bytes], fail_fast: bool = True) -> list[bytes]:
+    def greet(self, indices: Iterable[int] | None = None) -> list[bytes | None]:
+        """What newly started workers say once their environments are made; as `exchange`."""
+        waiting = set(range(len(self._workers)) if indices is None else indices)
+        return self._collect(waiting - self._dead, fail_fast=True)
+
+    def exchange(self, requests: Sequence[bytes | None], fail_fast: bool = True) -> list[bytes | None]:
         """Send each worker its request and return each one's reply, without its first byte.
 
-        The exception in an ERROR reply is raised as soon as it comes, or when all
-        workers have replied (not `fail_fast`); `settled` is True after the latter.
+        A request of None is no request and has no reply. The exception in an ERROR
+        reply is raised as soon as it comes, or when all workers have replied (not
+        `fail_fast`); `settled` is True after the latter.
         """
         self.settled = False
-        for worker, request in zip(self._workers, requests, strict=True):
+        waiting = {index for index, request in enumerate(requests) if request is not None} - self._dead
+        now = time.monotonic()
+        for index in sorted(waiting):
+            worker = self._workers[index]
+            worker.busy_since = now
             try:
-                worker.connection.send_bytes(request)
+                if not worker.channel.send(requests[index] or b""):
+                    self._poller.modify(worker.channel.fileno(), select.POLLIN | select.POLLOUT)
             except OSError:
-                raise self._death(worker) from None
-        return self.collect(fail_fast)
+                self._lose(worker, worker.death())
+        return self._collect(waiting - self._dead, fail_fast)
 
-    def collect(self, fail_fast: bool = True) -> list[bytes]:
-        """One reply of each worker; see `exchange`."""
-        replies: dict[int, bytes] = {}
+    def _collect(self, waiting: set[int], fail_fast: bool) -> list[bytes | None]:
+        """One reply of each worker in `waiting`, unless it dies; see `exchange`."""
+        self.settled = False
+        replies: list[bytes | None] = [None] * len(self._workers)
         errors: dict[int, Exception] = {}
-        while len(replies) < len(self._workers):
-            for worker in self._ready_workers(replies):
+        while waiting:
+            for worker in self._ready_workers(waiting):
                 reply = self._receive(worker)
+                if reply is None:
+                    continue
+                waiting.discard(worker.index)
                 replies[worker.index] = reply[1:]
                 if reply[:1] == ERROR:
                     remote: RemoteError = pickle.loads(reply[1:])
                     errors[worker.index] = remote.rebuild(worker.index, worker.environments)
                     if fail_fast:
                         raise errors[worker.index]
+            waiting -= self._dead
         self.settled = True
         if errors:
             raise errors[min(errors)]
-        return [replies[worker.index] for worker in self._workers]
+        return replies
 
-    def _ready_workers(self, replies: dict[int, bytes]) -> list[_Handle]:
-        """Workers with a reply to read, perhaps none; raises if a worker has died."""
-        events = self._poller.poll(_LIVENESS_SECONDS * 1000)
+    def _ready_workers(self, waiting: set[int]) -> list[WorkerProcess]:
+        """Those of `waiting` with something to read, perhaps none. Notices deaths, and who takes too long."""
+        events = self._poller.poll(1000 * min([_LIVENESS_SECONDS, *self._remaining(waiting).values()]))
         ready = []
-        for fd, _ in events:
-            worker = self._by_connection.get(fd)
+        for fd, event in events:
+            worker = self._by_channel.get(fd)
             if worker is None:
-                raise self._death(self._by_sentinel[fd])
-            if worker.index in replies:  # nothing more is due: its end was closed
-                raise self._death(worker)
-            ready.append(worker)
+                if fd in self._by_sentinel:
+                    self._lose(self._by_sentinel[fd], self._by_sentinel[fd].death())
+            elif event == select.POLLOUT:
+                self._send_rest(worker)
+            elif worker.index in waiting:
+                ready.append(worker)
+            else:  # nothing is due: it closed its end
+                self._lose(worker, worker.death())
         if not events:  # a process that an environment forked may hold a dead worker's pipes open
             for worker in self._workers:
-                if not worker.process.is_alive():
-                    raise self._death(worker)
-        return ready
+                if worker.index not in self._dead and not worker.process.is_alive():
+                    self._lose(worker, worker.death())
+            for index, seconds in self._remaining(waiting - self._dead).items():
+                if seconds <= 0.0:
+                    self._lose(self._workers[index], self._workers[index].stuck(self._timeout or 0.0))
+        return [worker for worker in ready if worker.index not in self._dead]
 
-    def _receive(self, worker: _Handle) -> bytes:
+    def _remaining(self, waiting: set[int]) -> dict[int, float]:
+        """Within how many seconds each of `waiting` must have replied, if there is a limit; at least 0."""
+        if self._timeout is None:
+            return {}
+        now, start = time.monotonic(), max(self._timeout, _START_SECONDS)
+        limits = {index: self._timeout if self._workers[index].greeted else start for index in waiting}
+        return {i: max(0.0, self._workers[i].busy_since + limit - now) for i, limit in limits.items()}
+
+    def _receive(self, worker: WorkerProcess) -> bytes | None:
         try:
-            return worker.connection.recv_bytes()
+            message = worker.channel.receive()
+            if message == GREETING:
+                worker.greeted, worker.busy_since = True, time.monotonic()
+                message = worker.channel.receive()
         except (EOFError, OSError):
-            raise self._death(worker) from None
+            self._lose(worker, worker.death())
+            return None
+        return message
 
-    def _death(self, worker: _Handle) -> RuntimeError:
-        """The error for a worker that is gone."""
-        worker.process.join(_EXIT_SECONDS)
-        code = worker.process.exitcode
-        if code == EXIT_UNGUARDED:
-            return RuntimeError(UNGUARDED_MESSAGE)
-        if code is None:
-            cause = "closed its connection"
-        elif code >= 0:
-            cause = f"ended with exit code {code}; what it printed may say why"
-        else:
-            cause = f"was killed by signal {-code} ({signal.Signals(-code).name})"
-            if code == -signal.SIGKILL:
-                cause += ", often a sign that memory ran out"
-        first, last = worker.environments[0], worker.environments[-1]
-        message = f"Worker {worker.index} (environments {first} to {last}) {cause}."
-        return WorkerError(message, worker.index, worker.environments, code)
+    def _send_rest(self, worker: WorkerProcess) -> None:
+        try:
+            if worker.channel.flush():
+                self._poller.modify(worker.channel.fileno(), select.POLLIN)
+        except OSError:
+            self._lose(worker, worker.death())
+
+    def _watch(self, worker: WorkerProcess) -> None:
+        self._by_channel[worker.channel.fileno()] = worker
+        self._by_sentinel[worker.process.sentinel] = worker
+        self._poller.register(worker.channel.fileno(), select.POLLIN)
+        self._poller.register(worker.process.sentinel, select.POLLIN)
+
+    def _lose(self, worker: WorkerProcess, error: RuntimeError) -> None:
+        """Count `worker` as dead, or raise `error` if it may not be started again."""
+        if self.restarts[worker.index] >= self.max_restarts or worker.process.exitcode is None:
+            if self.max_restarts:
+                error.add_note(
+                    f"It was restarted {self.restarts[worker.index]} times; max_worker_restarts = {self.max_restarts}."
+                )
+            raise error
+        for fd, known in ((worker.channel.fileno(), self._by_channel), (worker.process.sentinel, self._by_sentinel)):
+            self._poller.unregister(fd)
+            del known[fd]
+        worker.dispose()
+        self._dead.add(worker.index)
 
     def shutdown(self, grace: float) -> Exception | None:
         """End all workers within about `grace` seconds, by force if need be; harmless when repeated.
@@ -160,50 +195,36 @@ class WorkerPool:
         """
         if os.getpid() != self._owner:
             return None  # a forked copy of the caller: the workers are not its own
-        workers, self._workers = self._workers, []
+        workers = [worker for worker in self._workers if worker.index not in self._dead]
+        self._workers = []
         deadline = time.monotonic() + grace
-        for worker in workers:
-            _send_close(worker.connection)
-        errors = [_await_end(worker, deadline) for worker in workers]
-        for stop in (SpawnProcess.terminate, SpawnProcess.kill):
-            remaining = [worker.process for worker in workers if worker.process.is_alive()]
-            for process in remaining:
-                stop(process)
-            for process in remaining:
-                process.join(_EXIT_SECONDS)
-        for worker in workers:
-            worker.connection.close()
-            with suppress(ValueError):  # it survived even SIGKILL so far; the system will end it
-                worker.process.close()
+        try:
+            for worker in workers:
+                with suppress(OSError):  # it is gone
+                    worker.channel.send(CLOSE)
+            errors = [_await_end(worker, deadline) for worker in workers]
+        finally:  # an interrupt may have cut the wait short
+            for stop in (SpawnProcess.terminate, SpawnProcess.kill):
+                remaining = [worker.process for worker in workers if worker.process.is_alive()]
+                for process in remaining:
+                    stop(process)
+                for process in remaining:
+                    process.join(EXIT_SECONDS)
+            for worker in workers:
+                worker.dispose()
         return next((error for error in errors if error is not None), None)
 
 
-def _send_close(connection: Connection) -> None:
-    """Send CLOSE, unless the worker is gone or stuck with a full pipe, for which nothing waits here."""
-    with suppress(OSError):
-        os.set_blocking(connection.fileno(), False)
-        connection.send_bytes(CLOSE)
-        os.set_blocking(connection.fileno(), True)
-
-
-def _await_end(worker: _Handle, deadline: float) -> Exception | None:
+def _await_end(worker: WorkerProcess, deadline: float) -> Exception | None:
     """Read what the worker still sends until it ends; the error in its last reply, if there is one."""
     last = b""
+    poller = select.poll()
+    poller.register(worker.channel.fileno(), select.POLLIN)
     with suppress(EOFError, OSError):
-        while worker.connection.poll(max(0.0, deadline - time.monotonic())):
-            last = worker.connection.recv_bytes()
+        while poller.poll(1000 * max(0.0, deadline - time.monotonic())):
+            last = worker.channel.receive() or last
     worker.process.join(max(0.0, deadline - time.monotonic()))
     if last[:1] != ERROR:
         return None
     remote: RemoteError = pickle.loads(last[1:])
     return remote.rebuild(worker.index, worker.environments)
-
-
-@contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """Processes started within never see SIGINT: Ctrl-C is the caller's, which then ends them."""
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, previous)

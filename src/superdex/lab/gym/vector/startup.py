@@ -25,7 +25,9 @@ __all__ = [
     "check_context",
     "check_count",
     "check_factories",
+    "check_failure_policy",
     "check_process",
+    "check_timeout",
     "pickle_factories",
 ]
 
@@ -64,6 +66,22 @@ def check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be an int, got {value!r} ({type(value).__name__}).")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}.")
+
+
+def check_timeout(seconds: Any) -> None:
+    """`seconds` must be a positive number or None."""
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float | np.integer | np.floating):
+        raise ValueError(f"worker_timeout must be seconds or None, got {seconds!r} ({type(seconds).__name__}).")
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"worker_timeout must be positive and finite, or None for no limit, got {seconds}.")
+
+
+def check_failure_policy(policy: Any) -> None:
+    """`policy` must be one that is known."""
+    if policy not in ("raise", "restart"):
+        raise ValueError(f'on_worker_failure must be "raise" or "restart", got {policy!r}.')
 
 
 def check_factories(env_fns: Any, num_envs_per_worker: int) -> list[EnvFactory]:

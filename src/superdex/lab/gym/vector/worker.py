@@ -4,9 +4,10 @@ The caller sends one request at a time and gets exactly one reply:
 
 | request | reply |
 |---|---|
-| (start) | `Description` of the environments, once they are made |
+| (start) | `GREETING`, once the process is up and has imported what the factories need |
+| | `Description` of the environments, once they are made |
 | `ATTACH` layout | `OK`; from now on actions and results are in shared memory |
-| `RESET` (seeds, pickled options) | infos |
+| `RESET` (seeds, pickled options, pending) | infos |
 | `STEP` | infos |
 | `CALL` (name, args, kwargs) | a list of results |
 | `SET` (name, values) | `OK` |
@@ -16,15 +17,20 @@ The caller sends one request at a time and gets exactly one reply:
 | `CLOSE` | `OK`, then the process ends |
 
 Any of them may be answered by `ERROR` with a `RemoteError` instead, and the worker goes
-on waiting: what an error means is for the caller to decide. A worker whose
-caller is gone ends, whatever it is doing.
+on waiting: what an error means is for the caller to decide.
+
+A worker whose caller is gone ends, whatever it is doing, even native code that holds
+the GIL: Linux kills it when the caller's end of a pipe closes (`_end_with_parent`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
+import fcntl
 import os
 import pickle
+import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -39,15 +45,41 @@ from gymnasium.vector import AutoresetMode
 from superdex.lab.gym.vector.attributes import call_envs, set_env_attr
 from superdex.lab.gym.vector.autoreset import Autoreset
 from superdex.lab.gym.vector.backend import InnerBackend
+from superdex.lab.gym.vector.channel import Channel
 from superdex.lab.gym.vector.checks import check_spaces
-from superdex.lab.gym.vector.errors import RemoteError
+from superdex.lab.gym.vector.errors import RemoteError, name_environment
 from superdex.lab.gym.vector.infos import relocate
 from superdex.lab.gym.vector.partition import make_backend
 from superdex.lab.gym.vector.transport import BatchLayout, SharedBuffer
 from superdex.lab.gym.vector.wire import ColumnSender, dumps
 
+__all__ = [
+    "ATTACH",
+    "CALL",
+    "CAPTURE",
+    "CLOSE",
+    "ERROR",
+    "GREETING",
+    "KEYS",
+    "OK",
+    "RESET",
+    "RESTORE",
+    "SET",
+    "STEP",
+    "WHERE_SIGNAL",
+    "Description",
+    "Job",
+    "reset_request",
+    "run_worker",
+]
+
 ATTACH, CALL, CAPTURE, CLOSE, ERROR, KEYS, OK, RESET, RESTORE, SET, STEP = (bytes([code]) for code in range(11))
 """The first byte of every message."""
+GREETING = b""
+"""The only message without one."""
+
+WHERE_SIGNAL = getattr(signal, "SIGRTMIN", signal.SIGUSR2)
+"""On this signal a worker writes where it is into the file for its last words."""
 
 _PARENT_CHECK_SECONDS = 1.0
 
@@ -84,25 +116,35 @@ class Description:
     """With global indices."""
 
 
-def run_worker(connection: Connection, job: Job) -> None:
+def reset_request(seeds: list[int | None] | None, options: bytes, pending: bool = False) -> bytes:
+    """A RESET; with `pending`, the environments count as not yet reset since their episodes ended."""
+    return RESET + pickle.dumps((seeds, options, pending))
+
+
+def run_worker(connection: Connection, last_words: SharedBuffer, job: Job) -> None:
     """The worker process's main function."""
     _end_with_parent()
-    try:
-        worker = _Worker(job)
-        reply = OK + dumps(worker.description, "The description of the environments")
-    except Exception as error:
-        worker = None
-        reply = _failure(error)
-    try:
-        connection.send_bytes(reply)
-        while True:
-            request = connection.recv_bytes()
-            reply = _answer(worker, request)
-            connection.send_bytes(reply)
+    faulthandler.enable(last_words.fileno())
+    faulthandler.register(WHERE_SIGNAL, last_words.fileno(), all_threads=False)
+    channel = Channel(connection, blocking=True)
+    with contextlib.suppress(EOFError, OSError):  # the caller is gone
+        worker, reply = _start(channel, job)
+        channel.send(reply)
+        while (request := channel.receive()) is not None:
+            channel.send(_answer(worker, request))
             if request[:1] == CLOSE:
                 return
-    except (EOFError, OSError):
-        pass  # the caller is gone
+
+
+def _start(channel: Channel, job: Job) -> tuple[_Worker | None, bytes]:
+    try:
+        factories = pickle.loads(job.factories.map())
+        job.factories.close()
+        channel.send(GREETING)
+        worker = _Worker(job, factories)
+        return worker, OK + dumps(worker.description, "The description of the environments")
+    except BaseException as error:
+        return None, _failure(error)
 
 
 def _answer(worker: _Worker | None, request: bytes) -> bytes:
@@ -110,22 +152,33 @@ def _answer(worker: _Worker | None, request: bytes) -> bytes:
         return OK  # it failed to start, and can only be closed
     try:
         return worker.handlers[request[:1]](request[1:])
-    except Exception as error:
+    except BaseException as error:  # an environment's SystemExit is its error, not the end of the worker
         return _failure(error)
 
 
-def _failure(error: Exception) -> bytes:
+def _failure(error: BaseException) -> bytes:
     return ERROR + pickle.dumps(RemoteError.of(error))
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent has ended, even in the middle of a step."""
+    """End this process when its parent has ended, even in the middle of a step.
+
+    The parent's sentinel is a pipe whose other end only the parent holds. Closing it
+    sends SIGKILL here, which needs neither the GIL nor a thread to run. (The usual
+    PR_SET_PDEATHSIG would fire when the *thread* that started this worker ends.) A
+    thread watches as well: for other systems, and for parents that forked, whose
+    children hold the pipe open.
+    """
     parent = process.parent_process()
     assert parent is not None
     parent_id = os.getppid()
+    with contextlib.suppress(AttributeError, OSError):  # F_SETSIG is Linux's
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETSIG, signal.SIGKILL)  # type: ignore[attr-defined]
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
 
     def watch() -> None:
-        # A process that the parent forked may keep the sentinel open: look at the parent itself as well.
         while not wait([parent.sentinel], timeout=_PARENT_CHECK_SECONDS) and os.getppid() == parent_id:
             pass
         os._exit(1)
@@ -136,10 +189,10 @@ def _end_with_parent() -> None:
 class _Worker:
     """The environments of one process and a handler for each request."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, factories: list[Callable[[], Any]]) -> None:
         self._job = job
         self._first = job.rows.start
-        envs = self._make_envs()
+        envs = self._make_envs(factories)
         try:
             backend, inner_backends = make_backend(envs, job.num_threads)
             spaces = check_spaces(envs, backend.distinct, self._first)
@@ -163,9 +216,7 @@ class _Worker:
             CLOSE: self._close,
         }
 
-    def _make_envs(self) -> list[gymnasium.Env]:
-        factories = pickle.loads(self._job.factories.map())
-        self._job.factories.close()
+    def _make_envs(self, factories: list[Callable[[], Any]]) -> list[gymnasium.Env]:
         envs: list[gymnasium.Env] = []
         for factory in factories:
             try:
@@ -174,7 +225,7 @@ class _Worker:
                     raise TypeError(f"A factory must return a gymnasium.Env, got {env!r}.")
                 envs.append(env)
             except Exception as error:
-                error.add_note(f"Raised by the factory of environment {self._first + len(envs)}.")
+                name_environment(error, self._first + len(envs), "Raised by the factory of")
                 _close_all(envs)
                 raise
         return envs
@@ -189,8 +240,9 @@ class _Worker:
         return OK
 
     def _reset(self, request: bytes) -> bytes:
-        seeds, options = pickle.loads(request)
+        seeds, options, pending = pickle.loads(request)
         columns = self._autoreset.reset(seeds, pickle.loads(options), self._out.observation)
+        self._autoreset.pending[:] = pending
         return OK + self._sender.send(relocate(columns, self._job.rows))
 
     def _step(self, request: bytes) -> bytes:
