@@ -41,6 +41,7 @@ class Task:
 
     @property
     def env_class(self) -> type[MochiEnv]:
+        """The class that the id makes."""
         module, _, name = str(gymnasium.registry[self.task_id].entry_point).partition(":")
         return getattr(importlib.import_module(module), name)
 

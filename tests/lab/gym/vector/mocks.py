@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +16,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
+
+from superdex.lab.gym.vector.channel import Channel
 
 REWARDS: dict[str, Callable[[float], Any]] = {
     "float": float,
@@ -245,5 +250,47 @@ class FaultyEnv(CountingEnv):
     def exit(self) -> None:
         os._exit(7)
 
+    def system_exit(self) -> None:
+        sys.exit(3)
+
+    def crash(self) -> None:
+        ctypes.string_at(0)
+
     def sleep(self) -> None:
         time.sleep(1000)
+
+    def spin(self) -> None:
+        """Busy in native code that neither releases the GIL nor looks for signals."""
+        sum(range(10**15))
+
+    def stop(self) -> None:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def half_a_reply(self) -> None:
+        """Cut off in the middle of a message."""
+        (channel,) = (each for each in gc.get_objects() if isinstance(each, Channel))
+        os.write(channel.fileno(), (1000).to_bytes(8, "little") + b"then nothing")
+        time.sleep(1000)
+
+
+class OnceFaultyEnv(FaultyEnv):
+    """Does it once: not if `marker` exists, which it creates."""
+
+    def __init__(self, marker: str, fault: str = "", when: str = "step") -> None:
+        self.marker = marker
+        super().__init__(fault, when)
+
+    def _at(self, moment: str) -> None:
+        if self.fault and self.when == moment and not os.path.exists(self.marker):
+            with open(self.marker, "w"):
+                pass
+            super()._at(moment)
+
+    def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        result = super().step(action)
+        self._at("after step")
+        return result
+
+    def called(self) -> int:
+        self._at("call")
+        return self.steps

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from gymnasium.error import ClosedEnvironmentError
 
-from superdex.lab.gym.utils.vector import HybridVectorEnv, WorkerError
+from superdex.lab.gym.utils.vector import HybridVectorEnv, WorkerError, WorkerTimeoutError
 from tests.lab.gym.vector.mocks import CountingEnv, FaultyEnv
 
 ZEROS = np.zeros((4, 2), np.float32)
@@ -47,8 +47,8 @@ def assert_closed(env: HybridVectorEnv) -> None:
     assert time.monotonic() - start < 0.1
 
 
-def run(fault: str, when: str, k: int = 2) -> None:
-    with HybridVectorEnv(faulty(fault, when), k) as env:
+def run(fault: str, when: str, k: int = 2, **kwargs: Any) -> None:
+    with HybridVectorEnv(faulty(fault, when), k, **kwargs) as env:
         try:
             env.reset(seed=0)
             for _ in range(6):
@@ -64,9 +64,11 @@ def test_an_exception_keeps_its_type_and_names_the_environment(when: str, k: int
         run("value_error", when, k)
     assert str(caught.value) == "bad joint 3"
     assert caught.value.__notes__ == ["Raised in environment 2.", f"Raised in worker {2 // k}."]
-    trace = str(caught.value.__cause__)
-    assert "in the worker process" in trace
-    assert "in value_error" in trace
+    cause = caught.value.__cause__
+    assert isinstance(cause, WorkerError)
+    assert (cause.worker_index, cause.environments, cause.exit_code) == (2 // k, (2,), None)
+    assert "in the worker process" in str(cause)
+    assert "in value_error" in cause.worker_traceback
 
 
 def test_an_exception_in_a_constructor() -> None:
@@ -81,8 +83,14 @@ def test_an_exception_that_cannot_be_rebuilt() -> None:
         pytest.raises(WorkerError, match=r"cannot be rebuilt here: .*UnfriendlyError: no way back") as caught,
     ):
         run("unfriendly", "step")
-    assert (caught.value.worker_index, caught.value.environments, caught.value.exit_code) == (1, (2, 3), None)
+    assert (caught.value.worker_index, caught.value.environments, caught.value.exit_code) == (1, (2,), None)
     assert "Raised in environment 2." in str(caught.value.__cause__)
+
+
+def test_an_environment_that_exits_the_interpreter_does_not_exit_the_callers() -> None:
+    with within(10), pytest.raises(WorkerError, match=r"Worker 1 .* cannot be rebuilt here: SystemExit: 3") as caught:
+        run("system_exit", "step")
+    assert "in system_exit" in caught.value.worker_traceback
 
 
 @pytest.mark.parametrize("when", ["constructor", "reset", "step"])
@@ -91,8 +99,18 @@ def test_a_killed_worker(when: str) -> None:
     with within(10), pytest.raises(WorkerError, match=message) as caught:
         run("kill", when)
     for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
-        assert (error.worker_index, error.environments, error.exit_code) == (1, (2, 3), -9)
+        assert (error.worker_index, error.environments, error.exit_code, error.signal) == (1, (2, 3), -9, 9)
         assert str(error) == str(caught.value)
+        assert error.worker_traceback == ""  # SIGKILL leaves no time for last words
+
+
+def test_a_crash_in_native_code_says_where(capfd: pytest.CaptureFixture[str]) -> None:
+    with within(10), pytest.raises(WorkerError, match=r"Worker 1 .* was killed by signal 11 \(SIGSEGV\)\.") as caught:
+        run("crash", "step")
+    assert " in crash\n" in caught.value.worker_traceback
+    (note,) = caught.value.__notes__
+    assert note.startswith("In the worker process:\nFatal Python error: Segmentation fault")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_worker_that_exits() -> None:
@@ -127,6 +145,52 @@ def test_close_does_not_wait_for_a_stuck_environment(monkeypatch: pytest.MonkeyP
     with within(5):
         env = HybridVectorEnv([partial(FaultyEnv, "sleep", "close"), CountingEnv])
         env.close()
+
+
+@pytest.mark.parametrize("when", ["constructor", "reset", "step"])
+@pytest.mark.parametrize("fault", ["sleep", "spin", "stop", "half_a_reply"])
+def test_a_worker_that_never_replies_is_killed_and_reported(fault: str, when: str) -> None:
+    message = r"Worker 1 \(environments 2 to 3\) did not reply within worker_timeout = 1 s and was killed"
+    with within(15), pytest.raises(WorkerTimeoutError, match=message) as caught:
+        run(fault, when, worker_timeout=1)
+    error = caught.value
+    assert (error.worker_index, error.environments, error.exit_code) == (1, (2, 3), -9)
+    if fault == "stop":
+        assert error.worker_traceback == ""
+    else:
+        assert f" in {fault}\n" in error.worker_traceback
+        assert error.__notes__ == [f"In the worker process:\n{error.worker_traceback.rstrip()}"]
+
+
+@pytest.mark.parametrize("megabytes", [0, 10])
+def test_a_stopped_worker_holds_nothing_up(megabytes: int) -> None:
+    """Be it that the request fits in the pipe, or that it is cut off in the middle."""
+    env = HybridVectorEnv([CountingEnv] * 4, 2, worker_timeout=1)
+    os.kill(env.call("process_id")[0], signal.SIGSTOP)
+    with within(15), pytest.raises(WorkerTimeoutError, match=r"Worker 0 .* did not reply"):
+        env.call("raises", bytes(megabytes << 20))
+    assert_closed(env)
+
+
+def test_a_request_and_a_reply_of_many_megabytes() -> None:
+    with HybridVectorEnv([CountingEnv] * 2, worker_timeout=30) as env:
+        env.set_attr("label", ["x" * (20 << 20), "y"])
+        assert [len(label) for label in env.get_attr("label")] == [20 << 20, 1]
+
+
+def test_a_timeout_counts_from_when_the_process_is_up() -> None:
+    """Which takes longer than this. What takes less than the time-out is left alone."""
+    with HybridVectorEnv([CountingEnv] * 2, worker_timeout=0.3) as env:
+        env.reset(seed=0)
+        env.step(ZEROS[:2])
+        time.sleep(0.5)
+        env.step(ZEROS[:2])
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), True, "1"])
+def test_bad_timeouts(bad: Any) -> None:
+    with pytest.raises(ValueError, match=r"worker_timeout must be"):
+        HybridVectorEnv([CountingEnv], worker_timeout=bad)
 
 
 def test_an_interrupt_closes_and_reaches_the_caller_alone(capfd: pytest.CaptureFixture[str]) -> None:

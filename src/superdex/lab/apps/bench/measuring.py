@@ -42,6 +42,7 @@ class Plan:
     """Control steps before the first lap: by then the episodes' ends are spread out."""
 
     def lap_is_over(self, steps: int, seconds: float) -> bool:
+        """Whether a lap of so many steps, which took so long [s], is long enough."""
         return steps >= self.num_steps if self.num_steps is not None else seconds >= self.min_seconds
 
 

@@ -32,10 +32,12 @@ class Split:
 
     @property
     def num_envs(self) -> int:
+        """All environments."""
         return max(self.num_workers, 1) * self.num_envs_per_process
 
     @property
     def total_threads(self) -> int:
+        """Native threads of all processes."""
         return max(self.num_workers, 1) * self.num_threads
 
     @property

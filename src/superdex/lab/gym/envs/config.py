@@ -135,6 +135,8 @@ def _plain(value: Any, tuples: bool) -> Any:
 
 
 def _fits(value: Any, kind: Any) -> bool:
+    if kind is Any:
+        return True
     if kind is bool:
         return isinstance(value, bool)
     if kind is int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import gymnasium
 
 from superdex.lab.gym.vector.errors import name_environment
 
-__all__ = ["call_envs", "set_env_attr"]
+__all__ = ["call_envs", "run_all", "set_env_attr"]
 
 
 def call_envs(
@@ -38,3 +38,15 @@ def set_env_attr(envs: Sequence[gymnasium.Env], name: str, values: Sequence[Any]
         except Exception as error:
             name_environment(error, index)
             raise
+
+
+def run_all(actions: Iterable[Callable[[], Any]]) -> None:
+    """Run all `actions`; the first exception is raised once all were run."""
+    errors: list[Exception] = []
+    for action in actions:
+        try:
+            action()
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]

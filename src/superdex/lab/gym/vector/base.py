@@ -8,6 +8,11 @@ returns infos as columns. See `HybridVectorEnv` and `SceneVectorEnv`.
 A call with bad arguments raises before anything changes. Results are the
 caller's to keep, unless the environment was made with `copy=False`: then
 observations, rewards and flags are views that the next call overwrites.
+
+An exception that comes out of `reset` or `step` leaves environments in the middle of
+something, some stepped and some not. They are never stepped on from there:
+`HybridVectorEnv` is closed; `SceneVectorEnv` stays open, and `step` raises
+`ResetNeeded` until a `reset` of all environments has begun anew.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from superdex.lab.gym.envs.env_state import Section, SectionKey
 from superdex.lab.gym.envs.mochi_env import MochiEnv
 from superdex.lab.gym.envs.task_batch import Reasons, TaskBatch
 from superdex.lab.gym.vector.backend import Rows, StepBuffers
+from superdex.lab.gym.vector.attributes import run_all
 from superdex.lab.gym.vector.columns import ArrayColumn, CodedColumn, Column, Columns, ObjectColumn
 
 __all__ = ["NativeBackend"]
@@ -76,9 +77,8 @@ class NativeBackend:
         restore(self.batch, section)
 
     def close(self) -> None:
-        """Close the environments."""
-        for env in self.envs:
-            env.close()
+        """Close every environment; the first error is raised once all were closed."""
+        run_all(env.close for env in self.envs)
 
 
 def _column(value: NDArray[Any] | Reasons, rows: Rows, present: NDArray[np.bool_] | None) -> Column:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.env_state import Section, SectionKey
 from superdex.lab.gym.envs.mochi_env import MochiEnv
+from superdex.lab.gym.vector.attributes import run_all
 from superdex.lab.gym.vector.backend import Backend, InnerBackend, Rows, StepBuffers
 from superdex.lab.gym.vector.columns import Columns
 from superdex.lab.gym.vector.infos import extend, relocate
@@ -155,9 +156,8 @@ class PartitionedBackend:
             backend.restore(own)
 
     def close(self) -> None:
-        """Close all parts."""
-        for _, backend in self._parts:
-            backend.close()
+        """Close all parts; the first error is raised once all were closed."""
+        run_all(backend.close for _, backend in self._parts)
 
     def _in_play(self, rows: Rows) -> list[tuple[NDArray[np.int64], Backend, Rows]]:
         """The parts with rows in play: their indices, backend, and own rows."""

@@ -17,6 +17,7 @@ It is for `MochiEnv` tasks. Those that cannot be part of a native batch (wrapped
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from superdex.lab.gym.envs import MochiEnv, MochiEnvCfg
 from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey
-from superdex.lab.gym.vector.attributes import call_envs, set_env_attr
+from superdex.lab.gym.vector.attributes import call_envs, run_all, set_env_attr
 from superdex.lab.gym.vector.autoreset import Autoreset
 from superdex.lab.gym.vector.backend import InnerBackend, StepBuffers
 from superdex.lab.gym.vector.base import BatchedVectorEnv, check_autoreset_mode
@@ -84,8 +85,8 @@ class SceneVectorEnv(BatchedVectorEnv):
             self._backend, self.inner_backends = make_backend(made, num_threads)
             spaces = check_spaces(self._backend.envs, self._backend.distinct)
         except BaseException:
-            for env in made:
-                env.close()
+            with suppress(Exception):  # the first error counts
+                run_all(env.close for env in made)
             raise
         self._describe(spaces, len(made), made[0].metadata, made[0].render_mode, mode, copy)
         self._autoreset = Autoreset(self._backend, mode)
@@ -136,8 +137,9 @@ class SceneVectorEnv(BatchedVectorEnv):
         self._autoreset.restore(state)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close the environments."""
-        self._backend.close()
+        """Close the environments; raises what an environment's close() raised, once all were closed."""
+        self.closed = True
+        self._autoreset.close()
 
 
 def _check_kind(env: gymnasium.Env, index: int) -> None:
