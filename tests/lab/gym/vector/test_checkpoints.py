@@ -55,13 +55,13 @@ def steps(env: Any, seed: int, num_steps: int = 25) -> list[Any]:
     return [tuple(env.step(action)) for action in actions(env, seed, num_steps)]
 
 
-def play_until_some_are_pending(env: Any) -> None:
-    """Step until an episode has just ended, so that the state holds a pending reset."""
+def play_until_some_are_pending(env: Any) -> np.ndarray:
+    """Step until an episode has just ended, so that the state holds a pending reset; the last observations."""
     env.reset(seed=3)
     for action in actions(env, 0, 200):
         result = env.step(action)
         if (result.terminated | result.truncated).any():
-            return
+            return result.observation
     raise AssertionError("no episode ended")
 
 
@@ -69,16 +69,17 @@ def play_until_some_are_pending(env: Any) -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_a_state_continues_in_any_vector_environment(name: str, mode: AutoresetMode, tmp_path: Path) -> None:
     with scene(name, mode) as env:
-        play_until_some_are_pending(env)
+        observation = play_until_some_are_pending(env)
         state = env.capture_state()
         expected = steps(env, 1)
-        env.restore_state(state)
+        last = env.restore_state(state)
+        assert_same(last, observation)
         assert_same(steps(env, 1), expected)
     assert state.pending.any() == (mode is AutoresetMode.NEXT_STEP)
     state.save(tmp_path / "state.npz")
     for make in MAKERS.values():
         with make(name, mode) as env:
-            env.restore_state(EnvState.load(tmp_path / "state.npz"))
+            assert_same(env.restore_state(EnvState.load(tmp_path / "state.npz")), last)
             assert_same(steps(env, 1), expected)
 
 
@@ -102,7 +103,7 @@ def test_an_environment_alone_continues(cls: type[MochiEnv]) -> None:
     env.reset(seed=5)
     env.action_space.seed(0)
     for _ in range(5):
-        env.step(env.action_space.sample())
+        last = env.step(env.action_space.sample())[0]
     state = env.capture_state()
     acts = [env.action_space.sample() for _ in range(10)]
 
@@ -110,7 +111,7 @@ def test_an_environment_alone_continues(cls: type[MochiEnv]) -> None:
         return [of.step(action) for action in acts] + [of.reset()]
 
     expected = continued(env)
-    env.restore_state(state)
+    assert_same(env.restore_state(state), last)
     assert_same(continued(env), expected)
     other.restore_state(state)
     assert_same(continued(other), expected)
@@ -132,6 +133,14 @@ print([env.step(np.full(({NUM_ENVS}, 1), 0.5, np.float32)).observation for _ in 
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert bytes.fromhex(result.stdout.strip()) == expected.tobytes()
+
+
+def test_a_masked_reset_after_restoring_leaves_the_other_observations() -> None:
+    with scene("CartPole", AutoresetMode.NEXT_STEP) as env, scene("CartPole", AutoresetMode.NEXT_STEP) as other:
+        observation = play_until_some_are_pending(env)
+        other.restore_state(env.capture_state())
+        mask = np.arange(NUM_ENVS) == 0
+        assert_same(other.reset(options={"reset_mask": mask})[0][1:], observation[1:])
 
 
 def test_with_autoreset_disabled_ended_episodes_are_remembered() -> None:

@@ -6,41 +6,25 @@ import gc
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.error import ClosedEnvironmentError
 
+from superdex.lab.gym.envs.benchmarks import CartPoleEnv
 from superdex.lab.gym.utils.vector import HybridVectorEnv
-from tests.lab.gym.vector.mocks import CountingEnv
+from tests.lab.gym.vector.mocks import CountingEnv, FaultyEnv
+from tests.lab.gym.vector.scripts import run_script, start_script
 
-ROOT = Path(__file__).parents[4]
 ZEROS = np.zeros((2, 2), np.float32)
-
-
-def start_script(tmp_path: Path, source: str) -> subprocess.Popen[str]:
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(source))
-    search = os.pathsep.join([str(ROOT), *sys.path])
-    return subprocess.Popen(
-        [sys.executable, str(path)],
-        env={**os.environ, "PYTHONPATH": search},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def run_script(tmp_path: Path, source: str) -> tuple[int, str, str]:
-    script = start_script(tmp_path, source)
-    out, err = script.communicate(timeout=20)
-    return script.returncode, out, err
+CYCLES = int(os.environ.get("SUPERDEX_CYCLES", "3"))
+"""How often to create and close; the soak test asks for 200."""
 
 
 def wait_for_end(pids: list[int], seconds: float) -> None:
@@ -115,17 +99,19 @@ def test_code_of_a_notebook_works(tmp_path: Path) -> None:
     assert (code, out, err) == (0, "True\n", "")
 
 
-def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
-    """Even a worker in the middle of a step that never returns."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("fault", ["sleep", "spin"])
+def test_workers_end_with_a_killed_parent(tmp_path: Path, fault: str, number: signal.Signals) -> None:
+    """Even a worker that is busy in native code and holds the GIL."""
     script = start_script(
         tmp_path,
-        """
+        f"""
         from functools import partial
         from superdex.lab.gym.utils.vector import HybridVectorEnv
         from tests.lab.gym.vector.mocks import CountingEnv, FaultyEnv
 
         if __name__ == "__main__":
-            env = HybridVectorEnv([CountingEnv, partial(FaultyEnv, "sleep", "reset")])
+            env = HybridVectorEnv([CountingEnv, partial(FaultyEnv, "{fault}", "reset")])
             print(*env.call("process_id"), flush=True)
             env.reset()
         """,
@@ -134,10 +120,88 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     workers = [int(pid) for pid in script.stdout.readline().split()]
     assert len(workers) == 2
     time.sleep(0.2)
-    script.kill()
-    assert script.wait() == -signal.SIGKILL
+    before = sorted(os.listdir("/dev/shm"))
+    script.send_signal(number)
+    assert script.wait() == -number
     wait_for_end(workers, 5)
+    assert script.communicate() == ("", "")
+    assert sorted(os.listdir("/dev/shm")) == before
+
+
+def test_a_worker_sees_the_end_of_a_parent_that_left_a_forked_child(tmp_path: Path) -> None:
+    """The child holds the pipes to the worker open."""
+    script = start_script(
+        tmp_path,
+        """
+        import os, time
+        from superdex.lab.gym.utils.vector import HybridVectorEnv
+        from tests.lab.gym.vector.mocks import CountingEnv
+
+        if __name__ == "__main__":
+            env = HybridVectorEnv([CountingEnv])
+            child = os.fork()
+            if child == 0:
+                time.sleep(10)
+                os._exit(0)
+            print(*env.call("process_id"), child, flush=True)
+            time.sleep(10)
+        """,
+    )
+    assert script.stdout is not None
+    worker, child = [int(pid) for pid in script.stdout.readline().split()]
+    script.kill()
+    script.wait()
+    wait_for_end([worker], 5)
+    os.kill(child, signal.SIGKILL)
     script.communicate()
+
+
+_PLAY = """
+from functools import partial
+from superdex.lab.gym.utils.vector import HybridVectorEnv
+from tests.lab.gym.vector.mocks import CountingEnv, FaultyEnv
+
+if __name__ == "__main__":
+    print("starting", flush=True)
+    env = HybridVectorEnv([CountingEnv] * 3 + [partial(FaultyEnv, {fault!r}, {when!r})], 2, worker_timeout={timeout})
+    env.reset(seed=0)
+    print("playing", flush=True)
+    while True:
+        env.step(env.action_space.sample())
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "when", "expected"),
+    [
+        ("value_error", "step", "Raised in worker 1."),
+        ("kill", "step", "WorkerError: Worker 1 (environments 2 to 3) was killed by signal 9"),
+        ("kill", "constructor", "WorkerError: Worker 1 (environments 2 to 3) was killed by signal 9"),
+        ("sleep", "step", "WorkerTimeoutError: Worker 1 (environments 2 to 3) did not reply"),
+    ],
+)
+def test_an_error_that_nobody_catches_is_printed_once(tmp_path: Path, fault: str, when: str, expected: str) -> None:
+    """One exception, nothing of the interpreter's exit, nothing of the workers' own."""
+    code, _, err = run_script(tmp_path, _PLAY.format(fault=fault, when=when, timeout=2))
+    assert code == 1
+    assert err.count("Traceback") == (2 if fault == "value_error" else 1), err  # with its cause
+    assert "resource_tracker" not in err
+    assert expected in err
+
+
+@pytest.mark.parametrize("moment", ["starting", "playing"])
+def test_ctrl_c_in_a_terminal_is_one_keyboard_interrupt(tmp_path: Path, moment: str) -> None:
+    """It goes to the whole group of processes, and only the caller takes it."""
+    script = start_script(tmp_path, _PLAY.format(fault="", when="", timeout=None))
+    assert script.stdout is not None
+    while script.stdout.readline().strip() != moment:
+        pass
+    time.sleep(0.3)
+    os.killpg(script.pid, signal.SIGINT)
+    _, err = script.communicate(timeout=20)
+    assert script.returncode == -signal.SIGINT
+    assert err.count("Traceback") == 1, err
+    assert err.strip().splitlines()[-1] == "KeyboardInterrupt"
 
 
 def test_garbage_collection_ends_the_workers() -> None:
@@ -146,7 +210,7 @@ def test_garbage_collection_ends_the_workers() -> None:
     workers = list(env.call("process_id"))
     del env
     gc.collect()
-    wait_for_end(workers, 2)
+    wait_for_end(workers, 10)
 
 
 def test_an_exception_in_a_with_block_ends_the_workers() -> None:
@@ -159,7 +223,7 @@ def test_an_exception_in_a_with_block_ends_the_workers() -> None:
 
     with pytest.raises(ZeroDivisionError):
         train()
-    wait_for_end(workers, 1)
+    wait_for_end(workers, 10)
 
 
 def test_from_a_thread() -> None:
@@ -176,11 +240,64 @@ def test_from_a_thread() -> None:
     assert seen == [[1, 1]]
 
 
+def test_a_daemon_thread_in_the_middle_of_it_as_the_interpreter_exits(tmp_path: Path) -> None:
+    code, out, err = run_script(
+        tmp_path,
+        """
+        import threading
+        from superdex.lab.gym.utils.vector import HybridVectorEnv
+        from tests.lab.gym.vector.mocks import CountingEnv
+
+        def play():
+            env = HybridVectorEnv([CountingEnv] * 4, 2)
+            env.reset()
+            while True:
+                env.step(env.action_space.sample())
+                playing.set()
+
+        if __name__ == "__main__":
+            playing = threading.Event()
+            threading.Thread(target=play, daemon=True).start()
+            print(playing.wait(20))
+        """,
+    )
+    assert (code, out, err) == (0, "True\n", "")
+
+
+def test_closed_by_another_thread() -> None:
+    env = HybridVectorEnv([partial(FaultyEnv, "sleep", "reset"), CountingEnv])
+    threading.Timer(0.3, env._pool.shutdown, (0.0,)).start()
+    with pytest.raises(ClosedEnvironmentError, match="closed by another thread"):
+        env.reset()
+    assert env.closed
+
+
 def test_two_at_a_time() -> None:
     with HybridVectorEnv([CountingEnv] * 2) as one, HybridVectorEnv([CountingEnv] * 2, 2) as other:
         for env in (one, other, one):
             env.reset(seed=0)
         assert one.step(ZEROS).observation.tolist() == other.step(ZEROS).observation.tolist()
+
+
+def test_nested_with_blocks() -> None:
+    with HybridVectorEnv([CountingEnv] * 2) as outer:
+        outer.reset(seed=0)
+        with HybridVectorEnv([CountingEnv] * 2, 2) as inner:
+            inner.reset(seed=0)
+            expected = inner.step(ZEROS)
+        assert inner.closed
+        assert (outer.step(ZEROS).observation == expected.observation).all()
+
+
+def nested_factory() -> CountingEnv:
+    return CountingEnv(length=HybridVectorEnv([CountingEnv]).num_envs)
+
+
+def test_a_vector_environment_within_an_environment_of_a_worker() -> None:
+    message = r"starts processes, which a daemonic process \(superdex-worker-0\) may not"
+    with pytest.raises(RuntimeError, match=message) as caught:
+        HybridVectorEnv([nested_factory])
+    assert caught.value.__notes__[0] == "Raised by the factory of environment 0."
 
 
 class DaemonCheck:
@@ -216,20 +333,21 @@ def test_a_forked_copy_of_the_caller_leaves_the_workers_alone() -> None:
         assert env.step(ZEROS).observation[:, 0].tolist() == [1, 1]
 
 
-def test_nothing_is_left_of_many_cycles() -> None:
+@pytest.mark.parametrize("task", [CountingEnv, CartPoleEnv])
+def test_nothing_is_left_of_many_cycles(task: Any) -> None:
     def resources() -> tuple[list[str], int, list[str]]:
         gc.collect()
         descriptors = sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in existing_descriptors())
         return [kind.split(":")[0] for kind in descriptors], threading.active_count(), sorted(os.listdir("/dev/shm"))
 
     def cycle() -> None:
-        with HybridVectorEnv([CountingEnv] * 2, 1) as env:
+        with HybridVectorEnv([task] * 8, 4) as env:
             env.reset()
-            env.step(ZEROS)
+            env.step(env.action_space.sample())
 
     cycle()  # the first one starts multiprocessing's resource tracker
     before = resources()
-    for _ in range(10):
+    for _ in range(CYCLES):
         cycle()
     assert resources() == before
     assert not multiprocessing.active_children()

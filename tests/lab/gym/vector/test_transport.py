@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 
+from superdex.lab.gym.utils.vector import SharedMemoryError
 from superdex.lab.gym.vector.transport import BatchLayout, SharedBuffer
 
 
@@ -32,9 +33,10 @@ def test_shortage_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(OSError, match=r"No space for 100 bytes of shared memory .* Use fewer or smaller") as caught:
+    message = r"No space for 100 bytes of shared memory .*No space left on device.* Use fewer or smaller"
+    with pytest.raises(SharedMemoryError, match=message) as caught:
         SharedBuffer().allocate(100)
-    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.worker_index is None
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])

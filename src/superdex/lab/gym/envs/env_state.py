@@ -3,7 +3,7 @@
     state = env.capture_state()          # a MochiEnv, SceneVectorEnv or HybridVectorEnv
     state.save("checkpoint.npz")
     ...
-    env.restore_state(EnvState.load("checkpoint.npz"))
+    observation = env.restore_state(EnvState.load("checkpoint.npz"))
 
 The rollout then continues to the bit: in another process, on another split, in
 another kind of vector environment with the same environments in the same order.
@@ -33,7 +33,7 @@ __all__ = ["EnvState", "Section", "SectionKey"]
 
 _FORMAT = "superdex-gym environment state"
 _VERSION = 1
-_HEADER, _INDICES, _PENDING = "header", "environments", "pending"
+_HEADER, _INDICES, _PENDING, _OBSERVATION = "header", "environments", "pending", "observation"
 
 
 @dataclass(frozen=True, order=True)
@@ -82,12 +82,18 @@ class EnvState:
     """Sorted by their first environment; one for each key."""
     pending: NDArray[np.bool_]
     """(num_envs,) whose episode ended in the last step and who was not reset since."""
+    observation: NDArray[Any]
+    """(num_envs, ...) the observations that were returned last, which a policy acts on next."""
     autoreset_mode: str | None = None
     """The vector environment's mode, or None for an environment alone."""
 
     @classmethod
     def join(
-        cls, sections: Iterable[Section], pending: NDArray[np.bool_], autoreset_mode: str | None = None
+        cls,
+        sections: Iterable[Section],
+        pending: NDArray[np.bool_],
+        observation: NDArray[Any],
+        autoreset_mode: str | None = None,
     ) -> EnvState:
         """One state of sections in any order and number; those of one key become one."""
         by_key: dict[SectionKey, list[Section]] = {}
@@ -95,7 +101,7 @@ class EnvState:
             by_key.setdefault(section.key, []).append(section)
         joined = [_joined(parts) for parts in by_key.values()]
         joined.sort(key=lambda section: int(section.environments[0]))
-        return cls(len(pending), tuple(joined), pending, autoreset_mode)
+        return cls(len(pending), tuple(joined), pending, observation, autoreset_mode)
 
     def part(self, start: int, stop: int) -> EnvState:
         """The state of environments `start` to `stop`, counted from 0 again."""
@@ -104,7 +110,13 @@ class EnvState:
             chosen = np.flatnonzero((section.environments >= start) & (section.environments < stop))
             if chosen.size:
                 sections.append(section.take(chosen, section.environments[chosen] - start))
-        return replace(self, num_envs=stop - start, sections=tuple(sections), pending=self.pending[start:stop])
+        return replace(
+            self,
+            num_envs=stop - start,
+            sections=tuple(sections),
+            pending=self.pending[start:stop],
+            observation=self.observation[start:stop],
+        )
 
     @property
     def is_reset(self) -> bool:
@@ -145,7 +157,11 @@ class EnvState:
             "autoreset_mode": self.autoreset_mode,
             "sections": [vars(section.key) for section in self.sections],
         }
-        arrays: dict[str, NDArray[Any]] = {_HEADER: np.array(json.dumps(header)), _PENDING: self.pending}
+        arrays: dict[str, NDArray[Any]] = {
+            _HEADER: np.array(json.dumps(header)),
+            _PENDING: self.pending,
+            _OBSERVATION: self.observation,
+        }
         for number, section in enumerate(self.sections):
             arrays[f"{number}/{_INDICES}"] = section.environments
             arrays.update((f"{number}/{name}", array) for name, array in section.arrays.items())
@@ -185,7 +201,7 @@ class EnvState:
 
     @classmethod
     def _of_file(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        pending = arrays.pop(_PENDING)
+        pending, observation = arrays.pop(_PENDING), arrays.pop(_OBSERVATION)
         parts: list[dict[str, NDArray[Any]]] = [{} for _ in header["sections"]]
         for name, array in arrays.items():
             number, _, rest = name.partition("/")
@@ -194,7 +210,7 @@ class EnvState:
             Section(SectionKey(**key), part.pop(_INDICES), part)
             for key, part in zip(header["sections"], parts, strict=True)
         )
-        return cls(header["num_envs"], sections, pending, header["autoreset_mode"])
+        return cls(header["num_envs"], sections, pending, observation, header["autoreset_mode"])
 
 
 def _joined(parts: Sequence[Section]) -> Section:

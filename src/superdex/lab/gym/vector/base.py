@@ -182,10 +182,13 @@ class BatchedVectorEnv(VectorEnv):
         """
         self._require_open()
         sections, pending = self._capture_envs()
-        return EnvState.join(sections, pending, self.autoreset_mode.value)
+        return EnvState.join(sections, pending, self._buffers.observation.copy(), self.autoreset_mode.value)
 
-    def restore_state(self, state: EnvState) -> None:
+    def restore_state(self, state: EnvState) -> np.ndarray:
         """Continue from a captured state, to the bit; its environments may have been split in another way.
+
+        Returns:
+            (num_envs, ...) the observations that were returned last before the capture.
 
         Raises:
             ValueError: if the state is of other tasks, configurations, or another number of them.
@@ -193,9 +196,11 @@ class BatchedVectorEnv(VectorEnv):
         self._require_open()
         state.require_fit(self._state_keys(), self.autoreset_mode.value)
         self._restore_envs(state)
+        self._buffers.observation[...] = state.observation
         self._buffers.terminated[:] = state.pending
         self._buffers.truncated[:] = False
         self._ready = state.is_reset
+        return self._keep(self._buffers.observation)
 
     @property
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]

@@ -57,7 +57,6 @@ from superdex.lab.gym.vector.startup import (
     check_factories,
     check_failure_policy,
     check_process,
-    check_timeout,
     pickle_factories,
 )
 from superdex.lab.gym.vector.transport import BatchLayout, SharedBuffer
@@ -120,38 +119,41 @@ class HybridVectorEnv(BatchedVectorEnv):
         check_process()
         check_count("num_envs_per_worker", num_envs_per_worker)
         check_count("num_threads_per_worker", num_threads_per_worker)
-        check_count("max_worker_restarts", max_worker_restarts)
-        check_timeout(worker_timeout)
-        check_failure_policy(on_worker_failure)
+        check_failure_policy(on_worker_failure, max_worker_restarts, worker_timeout)
         env_fns = check_factories(env_fns, num_envs_per_worker)
         mode = check_autoreset_mode(autoreset_mode)
         check_context(context)
         self.num_envs_per_worker = int(num_envs_per_worker)
         self.num_workers = len(env_fns) // self.num_envs_per_worker
-        batch = SharedBuffer()
-        jobs = [
-            Job(w, self.num_envs_per_worker, num_threads_per_worker, mode, SharedBuffer(), batch, SharedBuffer())
-            for w in range(self.num_workers)
-        ]
-        self._rows = [job.rows for job in jobs]
-        self._arenas = [job.arena for job in jobs]
-        for job in jobs:
-            job.factories.write(pickle_factories(env_fns, job.rows))
-        self._shared = [batch, *self._arenas, *(job.factories for job in jobs)]
-        self._pool = WorkerPool(jobs, worker_timeout)
-        self._finalizer = weakref.finalize(self, _release, self._pool, self._shared, _ABORT_SECONDS)
+        jobs = self._launch(env_fns, num_threads_per_worker, mode, worker_timeout)
         try:
-            attach = self._set_up(batch, len(env_fns), mode, copy)
+            attach = self._set_up(jobs[0].batch, len(env_fns), mode, copy)
             if on_worker_failure == "restart":
                 self._pool.max_restarts = int(max_worker_restarts)
                 spaces = self.single_observation_space, self.single_action_space
                 self._recovery = Recovery(self._pool, self._rows, mode, spaces, attach, self._buffers, self._receivers)
             else:
-                for buffer in (batch, *(job.factories for job in jobs)):  # each process has its own hold on them
-                    buffer.close()
+                for job in jobs:  # each process has its own hold on them
+                    job.factories.close()
+                    job.batch.close()
         except BaseException:
             self._fail()
             raise
+
+    def _launch(
+        self, env_fns: Sequence[EnvFactory], num_threads: int, mode: AutoresetMode, timeout: float | None
+    ) -> list[Job]:
+        """Start the workers with what they need to make their environments."""
+        k, batch = self.num_envs_per_worker, SharedBuffer()
+        jobs = [Job(w, k, num_threads, mode, SharedBuffer(), batch, SharedBuffer()) for w in range(self.num_workers)]
+        self._rows = [job.rows for job in jobs]
+        self._arenas = [job.arena for job in jobs]
+        for job in jobs:
+            job.factories.write(pickle_factories(env_fns, job.rows))
+        self._shared = [batch, *self._arenas, *(job.factories for job in jobs)]
+        self._pool = WorkerPool(jobs, timeout)
+        self._finalizer = weakref.finalize(self, _release, self._pool, self._shared, _ABORT_SECONDS)
+        return jobs
 
     _recovery: Recovery | None = None
 

@@ -12,8 +12,8 @@ from superdex.lab.gym.envs.capturing import capture, restore, section_key
 from superdex.lab.gym.envs.env_state import Section, SectionKey
 from superdex.lab.gym.envs.mochi_env import MochiEnv
 from superdex.lab.gym.envs.task_batch import Reasons, TaskBatch
-from superdex.lab.gym.vector.backend import Rows, StepBuffers
 from superdex.lab.gym.vector.attributes import run_all
+from superdex.lab.gym.vector.backend import Rows, StepBuffers
 from superdex.lab.gym.vector.columns import ArrayColumn, CodedColumn, Column, Columns, ObjectColumn
 
 __all__ = ["NativeBackend"]

@@ -100,7 +100,8 @@ class PartitionedBackend:
         columns: Columns = {}
         for indices, backend, own in self._in_play(rows):
             part = observation[indices]
-            positions = indices if rows is None else np.searchsorted(rows, indices[own])
+            chosen = indices if own is None else indices[own]
+            positions = chosen if rows is None else np.searchsorted(rows, chosen)
             own_seeds = None if seeds is None else [seeds[position] for position in positions]
             extend(columns, relocate(backend.reset(own, own_seeds, options, part), indices))
             observation[indices] = part

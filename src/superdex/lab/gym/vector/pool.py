@@ -14,14 +14,17 @@ from __future__ import annotations
 import os
 import pickle
 import select
+import threading
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
 
+from gymnasium.error import ClosedEnvironmentError
+
 from superdex.lab.gym.vector.errors import RemoteError
-from superdex.lab.gym.vector.process import EXIT_SECONDS, WorkerProcess, sigint_blocked
+from superdex.lab.gym.vector.process import EXIT_SECONDS, WorkerProcess, sigint_held
 from superdex.lab.gym.vector.worker import CLOSE, ERROR, GREETING, Job
 
 __all__ = ["WorkerPool"]
@@ -36,6 +39,7 @@ class WorkerPool:
 
     settled = False
     """Whether every request sent has been answered, be it by an exception or by a death that was allowed."""
+    _closed = False
     max_restarts = 0
     """How often each worker may be started again."""
 
@@ -53,11 +57,10 @@ class WorkerPool:
         """How often each worker was started again."""
         try:
             resource_tracker.ensure_running()  # it unblocks SIGINT, so not below
-            with sigint_blocked():
+            with sigint_held():
                 for job in jobs:
                     self._workers.append(WorkerProcess(job))
-            for worker in self._workers:
-                self._watch(worker)
+                    self._watch(self._workers[-1])
         except BaseException:
             self.shutdown(grace=0.0)
             raise
@@ -65,15 +68,16 @@ class WorkerPool:
     def restart(self, index: int) -> None:
         """Start a dead worker again; `greet` it next."""
         self.restarts[index] += 1
-        with sigint_blocked():
+        with sigint_held():
             self._workers[index] = WorkerProcess(self._jobs[index])
-        self._watch(self._workers[index])
-        self._dead.discard(index)
+            self._watch(self._workers[index])
+            self._dead.discard(index)
 
     def greet(self, indices: Iterable[int] | None = None) -> list[bytes | None]:
         """What newly started workers say once their environments are made; as `exchange`."""
         waiting = set(range(len(self._workers)) if indices is None else indices)
-        return self._collect(waiting - self._dead, fail_fast=True)
+        with self._unless_closed():
+            return self._collect(waiting - self._dead, fail_fast=True)
 
     def exchange(self, requests: Sequence[bytes | None], fail_fast: bool = True) -> list[bytes | None]:
         """Send each worker its request and return each one's reply, without its first byte.
@@ -82,6 +86,12 @@ class WorkerPool:
         reply is raised as soon as it comes, or when all workers have replied (not
         `fail_fast`); `settled` is True after the latter.
         """
+        with self._unless_closed():
+            waiting = self._send(requests)
+            return self._collect(waiting, fail_fast)
+
+    def _send(self, requests: Sequence[bytes | None]) -> set[int]:
+        """Send what can be sent at once; the workers that will reply."""
         self.settled = False
         waiting = {index for index, request in enumerate(requests) if request is not None} - self._dead
         now = time.monotonic()
@@ -93,7 +103,7 @@ class WorkerPool:
                     self._poller.modify(worker.channel.fileno(), select.POLLIN | select.POLLOUT)
             except OSError:
                 self._lose(worker, worker.death())
-        return self._collect(waiting - self._dead, fail_fast)
+        return waiting - self._dead
 
     def _collect(self, waiting: set[int], fail_fast: bool) -> list[bytes | None]:
         """One reply of each worker in `waiting`, unless it dies; see `exchange`."""
@@ -188,6 +198,18 @@ class WorkerPool:
         worker.dispose()
         self._dead.add(worker.index)
 
+    @contextmanager
+    def _unless_closed(self) -> Iterator[None]:
+        """If another thread ends the workers in the meantime, that is no fault of theirs."""
+        try:
+            yield
+        except Exception:
+            if not self._closed:
+                raise
+            if not threading.main_thread().is_alive():
+                raise SystemExit from None  # ends a daemon thread without a word, as the interpreter exits
+            raise ClosedEnvironmentError("The vector environment was closed by another thread.") from None
+
     def shutdown(self, grace: float) -> Exception | None:
         """End all workers within about `grace` seconds, by force if need be; harmless when repeated.
 
@@ -195,6 +217,7 @@ class WorkerPool:
         """
         if os.getpid() != self._owner:
             return None  # a forked copy of the caller: the workers are not its own
+        self._closed = True
         workers = [worker for worker in self._workers if worker.index not in self._dead]
         self._workers = []
         deadline = time.monotonic() + grace

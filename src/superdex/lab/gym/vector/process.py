@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from superdex.lab.gym.vector.channel import Channel
 from superdex.lab.gym.vector.errors import WorkerError, WorkerTimeoutError, worker_name
@@ -25,7 +26,7 @@ from superdex.lab.gym.vector.startup import EXIT_UNGUARDED, UNGUARDED_MESSAGE, W
 from superdex.lab.gym.vector.transport import SharedBuffer
 from superdex.lab.gym.vector.worker import WHERE_SIGNAL, Job, run_worker
 
-__all__ = ["EXIT_SECONDS", "WorkerProcess", "sigint_blocked"]
+__all__ = ["EXIT_SECONDS", "WorkerProcess", "sigint_held"]
 
 EXIT_SECONDS = 2.0
 """How long a process that is to end is waited for before the next, harder, means."""
@@ -120,10 +121,23 @@ def _explained(error: _Error) -> _Error:
 
 
 @contextmanager
-def sigint_blocked() -> Iterator[None]:
-    """Processes started within never see SIGINT."""
+def sigint_held() -> Iterator[None]:
+    """Processes started within never see SIGINT; a KeyboardInterrupt of this process waits for the end.
+
+    Both need care: the mask is inherited by processes, but is the calling thread's only, and
+    a native thread of NumPy may take the signal for Python.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    held: list[Any] = []
+    holds = threading.current_thread() is threading.main_thread() and callable(handler)
+    if holds:
+        signal.signal(signal.SIGINT, lambda *arguments: held.append(arguments))
     previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+        if holds:
+            signal.signal(signal.SIGINT, handler)
+            if held and callable(handler):
+                handler(*held[0])

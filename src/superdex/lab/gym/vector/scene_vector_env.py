@@ -26,7 +26,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from superdex.lab.gym.envs import MochiEnv, MochiEnvCfg
+from superdex.lab.gym.envs import MochiEnv, TaskCfg
 from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey
 from superdex.lab.gym.vector.attributes import call_envs, run_all, set_env_attr
 from superdex.lab.gym.vector.autoreset import Autoreset
@@ -67,7 +67,7 @@ class SceneVectorEnv(BatchedVectorEnv):
         self,
         envs: Sequence[Callable[[], gymnasium.Env]] | type[MochiEnv],
         num_envs: int | None = None,
-        cfg: MochiEnvCfg | Mapping[str, Any] | None = None,
+        cfg: TaskCfg | Mapping[str, Any] | None = None,
         *,
         num_threads: int = 0,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
@@ -153,7 +153,7 @@ def _check_kind(env: gymnasium.Env, index: int) -> None:
 def _factories(
     envs: Sequence[Callable[[], gymnasium.Env]] | type[MochiEnv],
     num_envs: int | None,
-    cfg: MochiEnvCfg | Mapping[str, Any] | None,
+    cfg: TaskCfg | Mapping[str, Any] | None,
     overrides: dict[str, Any],
 ) -> Sequence[Callable[[], gymnasium.Env]]:
     if isinstance(envs, type):

@@ -27,7 +27,6 @@ __all__ = [
     "check_factories",
     "check_failure_policy",
     "check_process",
-    "check_timeout",
     "pickle_factories",
 ]
 
@@ -68,20 +67,18 @@ def check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be at least 1, got {value}.")
 
 
-def check_timeout(seconds: Any) -> None:
-    """`seconds` must be a positive number or None."""
-    if seconds is None:
+def check_failure_policy(on_worker_failure: Any, max_worker_restarts: Any, worker_timeout: Any) -> None:
+    """Check the arguments that say what happens if a worker fails."""
+    if on_worker_failure not in ("raise", "restart"):
+        raise ValueError(f'on_worker_failure must be "raise" or "restart", got {on_worker_failure!r}.')
+    check_count("max_worker_restarts", max_worker_restarts)
+    if worker_timeout is None:
         return
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float | np.integer | np.floating):
-        raise ValueError(f"worker_timeout must be seconds or None, got {seconds!r} ({type(seconds).__name__}).")
-    if not 0 < seconds < float("inf"):
-        raise ValueError(f"worker_timeout must be positive and finite, or None for no limit, got {seconds}.")
-
-
-def check_failure_policy(policy: Any) -> None:
-    """`policy` must be one that is known."""
-    if policy not in ("raise", "restart"):
-        raise ValueError(f'on_worker_failure must be "raise" or "restart", got {policy!r}.')
+    if isinstance(worker_timeout, bool) or not isinstance(worker_timeout, int | float | np.integer | np.floating):
+        kind = type(worker_timeout).__name__
+        raise ValueError(f"worker_timeout must be a number of seconds or None, got {worker_timeout!r} ({kind}).")
+    if not 0 < worker_timeout < float("inf"):
+        raise ValueError(f"worker_timeout must be positive and finite, or None for no limit, got {worker_timeout}.")
 
 
 def check_factories(env_fns: Any, num_envs_per_worker: int) -> list[EnvFactory]:
