@@ -5,6 +5,7 @@ from superdex.physics.prefab import FileCacheStats, clear_file_cache, enable_fil
 from superdex.physics.scene import Scene
 from superdex.physics.scene_batch import Rows, SceneBatch
 from superdex.physics.state import StateHandle
+from superdex.physics.wrenches import compute_wrenches
 
 __all__ = [
     "Actor",
@@ -17,6 +18,7 @@ __all__ = [
     "SceneBatch",
     "StateHandle",
     "clear_file_cache",
+    "compute_wrenches",
     "enable_file_cache",
     "file_cache_stats",
     "load_model",

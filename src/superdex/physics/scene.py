@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from superdex.physics.actors import Actor, RomActor, actors_of
 from superdex.physics.scene_batch import SceneBatch
 from superdex.physics.state import StateHandle, structure_of
+from superdex.physics.wrenches import WRENCH_PLUGIN
 
 __all__ = ["Scene"]
 
@@ -165,6 +166,11 @@ class Scene:
             ValueError: if the snapshot is of a scene of another structure.
         """
         self.batch.restore(0, handle)
+
+    @cached_property
+    def computes_wrenches(self) -> bool:
+        """Whether steps compute `cfrc_ext` without a sensor, see `compute_wrenches`."""
+        return mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_PLUGIN, WRENCH_PLUGIN) >= 0
 
     @cached_property
     def sensor_kinds(self) -> frozenset[str]:

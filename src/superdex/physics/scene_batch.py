@@ -70,6 +70,7 @@ class SceneBatch:
         self.start = start
         self._batch = batch
         self._tracked: set[str] = set()
+        self._of_steps: set[str] = set()  # tracked fields that forward() does not compute
         self._parameters: dict[str, np.ndarray] = {}
         self._span = slice(start, start + count)
         self._whole = count == batch.nsim
@@ -87,7 +88,7 @@ class SceneBatch:
         """The batch of one row that shares row `index` with this one."""
         row = SceneBatch(self.scene, self._batch, self.start + index, 1)
         row.step_count = self.step_count[index : index + 1]
-        row._tracked = set(self._tracked)
+        row._tracked, row._of_steps = set(self._tracked), set(self._of_steps)
         row._parameters = {name: values[index : index + 1] for name, values in self._parameters.items()}
         return row
 
@@ -102,16 +103,16 @@ class SceneBatch:
         for name in names:
             sensors = _COMPUTED_FOR_SENSORS.get(name)
             if sensors is not None and self.scene.sensor_kinds.isdisjoint(sensors):
-                remedy = f" Add one of these sensors to the model: {', '.join(sensors)}." if sensors else ""
-                raise ValueError(
-                    f"Scene {self.scene.name!r} cannot give {name!r}: its steps do not always compute it.{remedy}"
-                )
+                if name != "cfrc_ext" or not self.scene.computes_wrenches:
+                    raise ValueError(self._not_computed(name, sensors))
+                self._of_steps.add(name)
             self._batch.bind(name)
             self._tracked.add(name)
 
     def untrack(self) -> None:
         """Refuse derived fields again until they are tracked."""
         self._tracked.clear()
+        self._of_steps.clear()
         self._fields.clear()
 
     def field(self, name: str) -> np.ndarray:
@@ -175,8 +176,10 @@ class SceneBatch:
         self.step_count[self._select(rows)] += num_substeps
 
     def forward(self, rows: Rows = None) -> None:
-        """Compute the tracked fields at the present state of rows (`mj_forward`)."""
+        """Compute the tracked fields at the present state of rows (`mj_forward`); those of steps only are zero."""
         self._batch.forward(self._ids(rows))
+        for name in self._of_steps:
+            self.put_derived(name, 0.0, rows)
 
     def reset(self, rows: Rows = None) -> None:
         """Put rows into the scene's initial state; tracked fields stay as they are until the next call."""
@@ -228,14 +231,13 @@ class SceneBatch:
         self.state[index] = handle.state
         if self._tracked:
             self.forward(rows)
-            self.state[index] = handle.state  # mj_forward moves the solver's warm start
         self.step_count[index] = handle.step_count
 
-    def put_derived(self, name: str, values: np.ndarray) -> None:
-        """Let a tracked field read (count, ...) `values`, until the next call on each row."""
+    def put_derived(self, name: str, values: np.ndarray | float, rows: Rows = None) -> None:
+        """Let a tracked field of rows read `values`, (N, ...), until the next call on each."""
         field = self._batch.bind(name)
         field.flags.writeable = True
-        field[self._span] = values
+        field[self._span][self._select(rows)] = values
         field.flags.writeable = False
 
     def _select(self, rows: Rows) -> slice | NDArray[np.int64]:
@@ -250,6 +252,14 @@ class SceneBatch:
         if rows is None:
             return None if self._whole else self._all_ids
         return rows + self.start if self.start else rows
+
+    def _not_computed(self, name: str, sensors: tuple[str, ...]) -> str:
+        text = f"Scene {self.scene.name!r} cannot give {name!r}: its steps do not always compute it."
+        if sensors:
+            text += f" Add one of these sensors to the model: {', '.join(sensors)}."
+        if name == "cfrc_ext":
+            text += " Or have it computed without one: load_model(path, superdex.physics.compute_wrenches)."
+        return text
 
     def _not_tracked(self, name: str) -> str:
         if name in mujoco_batch.DATA_FIELDS:
