@@ -18,7 +18,7 @@ from rich.table import Table
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.tables import make_console, make_table
 from superdex.lab.apps.tasks import find_task
-from superdex.lab.gym.envs import MochiEnv, MochiEnvCfg
+from superdex.lab.gym.envs import MochiEnv, TaskCfg
 from superdex.lab.gym.testing import CHECKS, Verdict, check_task
 
 __all__ = ["Check"]
@@ -109,7 +109,7 @@ def _parse(setting: str) -> tuple[str, Any]:
         return field, {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
-def _configuration(env_class: type[MochiEnv], fields: dict[str, Any]) -> MochiEnvCfg:
+def _configuration(env_class: type[MochiEnv], fields: dict[str, Any]) -> TaskCfg:
     try:
         return env_class.Cfg.make(fields)
     except (TypeError, ValueError) as error:

@@ -36,7 +36,7 @@ def task_table(tasks: list[Task]) -> Table:
             task.task_id,
             _shape(env.observation_space),
             _shape(env.action_space),
-            f"{env.cfg.control_frequency:g} / {env.cfg.simulation_frequency:g}",
+            f"{1 / env.dt:g} / {env.cfg.num_substeps / env.dt:g}",
             ", ".join(f"{field}={value!r}" for field, value in task.fields.items()),
         )
         env.close()

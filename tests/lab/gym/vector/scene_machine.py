@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -95,7 +96,7 @@ class SceneMachine(Machine):
     @rule()
     def restore_what_does_not_fit(self) -> None:
         state = self.states[-1][1]
-        other = EnvState(self.num_envs + 1, state.sections, np.zeros(self.num_envs + 1, np.bool_))
+        other = replace(state, num_envs=self.num_envs + 1, pending=np.zeros(self.num_envs + 1, np.bool_))
         with pytest.raises(ValueError, match="cannot be restored into"):
             self.env.restore_state(other)
 

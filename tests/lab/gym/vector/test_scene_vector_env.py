@@ -71,9 +71,12 @@ def test_impossible_arguments_are_refused(make: Any, message: str) -> None:
 
 
 def test_environments_of_different_spaces_are_refused_by_index_and_closed() -> None:
+    class OwnCheetahEnv(HalfCheetahEnv):
+        """Nobody else's scenes are counted with its own."""
+
     with pytest.raises(RuntimeError, match="environment 2 has"):
-        SceneVectorEnv([CartPoleEnv, CartPoleEnv, HalfCheetahEnv])
-    assert SceneManager.get_instance("HalfCheetahEnv").scene_count == 0
+        SceneVectorEnv([CartPoleEnv, CartPoleEnv, OwnCheetahEnv])
+    assert SceneManager.get_instance("OwnCheetahEnv").scene_count == 0
 
 
 def test_a_reset_mask_resets_those_environments_alone_as_in_gymnasium() -> None:
@@ -171,9 +174,12 @@ def test_a_diverged_simulation_ends_its_own_episode_only(tmp_path: Any, monkeypa
 
 
 def test_closing_releases_the_scene_and_refuses_further_use() -> None:
-    env = SceneVectorEnv(CartPoleEnv, 3)
+    class OwnCartPoleEnv(CartPoleEnv):
+        """Nobody else's scenes are counted with its own."""
+
+    env = SceneVectorEnv(OwnCartPoleEnv, 3)
     env.reset(seed=0)
-    manager = SceneManager.get_instance("CartPoleEnv")
+    manager = SceneManager.get_instance("OwnCartPoleEnv")
     assert list(manager.scene_info.values()) == [3]
     env.close()
     env.close()

@@ -1,6 +1,6 @@
 """Environments: the base class of tasks, its configuration and its scenes."""
 
-from superdex.lab.gym.envs.config import MochiEnvCfg
+from superdex.lab.gym.envs.config import MochiEnvCfg, TaskCfg
 from superdex.lab.gym.envs.env_state import EnvState
 from superdex.lab.gym.envs.mochi_env import MochiEnv
 from superdex.lab.gym.envs.scene_manager import SceneManager
@@ -16,6 +16,7 @@ __all__ = [
     "SceneManager",
     "Sim",
     "StructuredArrays",
+    "TaskCfg",
     "Terminate",
     "Truncate",
 ]

@@ -76,7 +76,8 @@ def _pack_generator(generator: np.random.Generator) -> list[int]:
     bits = generator.bit_generator
     if not isinstance(bits, np.random.PCG64):
         raise TypeError(
-            f"Only PCG64 generators can be captured, which Gymnasium makes; an environment's np_random uses {type(bits).__name__}."
+            "Only PCG64 generators can be captured, which Gymnasium makes; an environment's np_random uses"
+            f" {type(bits).__name__}."
         )
     inner: Any = bits.state
     state, increment = inner["state"]["state"], inner["state"]["inc"]

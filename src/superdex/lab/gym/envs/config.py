@@ -10,7 +10,8 @@ docstring (unit included) under each field:
         \"\"\"Whether gravity acts.\"\"\"
 
 Environments of equal configuration can step as one batch, so fields hold plain
-comparable values: numbers, strings, booleans, None, and tuples of these.
+comparable values: numbers, strings, booleans, None, and tuples of these. A task
+whose model decides the rates derives from `TaskCfg`.
 """
 
 from __future__ import annotations
@@ -26,17 +27,16 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["MochiEnvCfg"]
+__all__ = ["MochiEnvCfg", "TaskCfg"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MochiEnvCfg:
-    """Configuration common to all environments."""
+class TaskCfg:
+    """Configuration common to all environments, whatever decides their rates.
 
-    control_frequency: float = 20
-    """Calls of `step` per simulated second [Hz]."""
-    simulation_frequency: float = 100
-    """Physics steps per simulated second [Hz]; a multiple of `control_frequency`."""
+    A subclass says how long a physics step is and how many make up a control step.
+    """
+
     steps_per_episode: int = -1
     """Control steps after which an episode is truncated; -1 for no limit."""
     reset_noise_scale: float = 0.0
@@ -53,15 +53,6 @@ class MochiEnvCfg:
     def __post_init__(self) -> None:
         for field, kind in _field_types(type(self)).items():
             object.__setattr__(self, field, _checked(field, getattr(self, field), kind))
-        for field in ("control_frequency", "simulation_frequency"):
-            if not 0 < getattr(self, field) < float("inf"):
-                raise ValueError(f"{field} must be positive and finite, got {getattr(self, field):g} Hz.")
-        ratio = self.simulation_frequency / self.control_frequency
-        if round(ratio) < 1 or abs(ratio - round(ratio)) > 1e-9 * ratio:
-            raise ValueError(
-                f"simulation_frequency ({self.simulation_frequency:g} Hz) must be a multiple of control_frequency"
-                f" ({self.control_frequency:g} Hz), so that a control step is a whole number of physics steps."
-            )
         if self.steps_per_episode != -1 and self.steps_per_episode < 1:
             raise ValueError(f"steps_per_episode must be at least 1, or -1 for no limit, got {self.steps_per_episode}.")
         if not 0 <= self.reset_noise_scale < float("inf"):
@@ -72,12 +63,17 @@ class MochiEnvCfg:
     @property
     def num_substeps(self) -> int:
         """Physics steps per control step."""
-        return round(self.simulation_frequency / self.control_frequency)
+        raise NotImplementedError(f"{type(self).__name__} must define num_substeps.")
 
     @property
-    def timestep(self) -> float:
-        """Duration of a physics step [s]."""
-        return 1 / self.simulation_frequency
+    def timestep(self) -> float | None:
+        """Duration of a physics step [s], or None for what the model says."""
+        return None
+
+    @property
+    def rate_suffix(self) -> str:
+        """What a scene's name says of `timestep`; empty where the model decides."""
+        return ""
 
     @classmethod
     def make(cls, cfg: Self | Mapping[str, Any] | None = None, **overrides: Any) -> Self:
@@ -106,6 +102,43 @@ class MochiEnvCfg:
                     f"{cls.__name__} has no field {key!r}. Did you mean {nearest!r}?"
                     f" Its fields are: {', '.join(known)}."
                 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MochiEnvCfg(TaskCfg):
+    """Configuration of an environment whose rates are chosen."""
+
+    control_frequency: float = 20
+    """Calls of `step` per simulated second [Hz]."""
+    simulation_frequency: float = 100
+    """Physics steps per simulated second [Hz]; a multiple of `control_frequency`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("control_frequency", "simulation_frequency"):
+            if not 0 < getattr(self, field) < float("inf"):
+                raise ValueError(f"{field} must be positive and finite, got {getattr(self, field):g} Hz.")
+        ratio = self.simulation_frequency / self.control_frequency
+        if round(ratio) < 1 or abs(ratio - round(ratio)) > 1e-9 * ratio:
+            raise ValueError(
+                f"simulation_frequency ({self.simulation_frequency:g} Hz) must be a multiple of control_frequency"
+                f" ({self.control_frequency:g} Hz), so that a control step is a whole number of physics steps."
+            )
+
+    @property
+    def num_substeps(self) -> int:
+        """Physics steps per control step."""
+        return round(self.simulation_frequency / self.control_frequency)
+
+    @property
+    def timestep(self) -> float:
+        """Duration of a physics step [s]."""
+        return 1 / self.simulation_frequency
+
+    @property
+    def rate_suffix(self) -> str:
+        """The simulation frequency, for a scene's name."""
+        return f" at {str(float(self.simulation_frequency)).removesuffix('.0')} Hz"
 
 
 @cache

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -50,23 +50,20 @@ import gymnasium
 import mujoco
 import numpy as np
 from gymnasium.error import ResetNeeded
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.capturing import capture, restore, section_key
-from superdex.lab.gym.envs.config import MochiEnvCfg
+from superdex.lab.gym.envs.config import TaskCfg
 from superdex.lab.gym.envs.env_state import EnvState
-from superdex.lab.gym.envs.initial_state import InitialState
+from superdex.lab.gym.envs.hooks import TaskHooks
 from superdex.lab.gym.envs.scene_manager import SceneManager
-from superdex.lab.gym.envs.sim import Sim
-from superdex.lab.gym.envs.spaces import FlattenedSpaces
 from superdex.lab.gym.envs.task_batch import NOT_RESET, TaskBatch, of_single_row
-from superdex.lab.gym.envs.types import StructuredArrays, Terminate, Truncate
 from superdex.physics import Scene
 
 __all__ = ["MochiEnv"]
 
 
-class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: ignore[override]
+class MochiEnv(TaskHooks, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: ignore[override]
     """A task over rows of a scene; see the module's docstring.
 
     Args:
@@ -78,25 +75,13 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
         RuntimeError: if the scene cannot be shared and `use_shared_scenes` is set.
     """
 
-    Cfg: ClassVar[type[MochiEnvCfg]] = MochiEnvCfg
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
-    uid_fields: ClassVar[tuple[str, ...]] = ()
-    """The config fields that change the model, and no others: they make up the scene's name."""
-    vectorized: ClassVar[bool] = True
-    """Whether the hooks work for any number of rows."""
-    acts_per_substep: ClassVar[bool] = False
-    """Whether `_apply_action` is called before each physics step, not once for the whole control step."""
-    derived_fields: tuple[str, ...] = ()
-    """The fields of `mujoco.MjData`, beyond the state, that the hooks read: "xpos", "sensordata", ..."""
-    randomized_fields: tuple[str, ...] = ()
-    """The fields of `mujoco.MjModel` (or `opt.<field>`) that `_randomize` gives each environment a value of its own."""
 
-    def __init__(self, cfg: MochiEnvCfg | Mapping[str, Any] | None = None, **overrides: Any) -> None:
+    def __init__(self, cfg: TaskCfg | Mapping[str, Any] | None = None, **overrides: Any) -> None:
         self.cfg = self.Cfg.make(cfg, **overrides)
         self._check_render_mode()
         self.render_mode = self.cfg.render_mode
-        self.declared_state: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
-        """Shape and dtype of the task's own state, by name."""
+        super().__init__()
         self._closed = False
         self._batch: TaskBatch | None = None
         self._joined: tuple[TaskBatch, int] | None = None
@@ -106,47 +91,7 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
             self.close()
             self.scene.require_capturable()
 
-    # What a task defines
-
-    def _build_model(self) -> mujoco.MjModel:
-        """The compiled model of this configuration; its time step is set by the caller."""
-        raise NotImplementedError(f"{type(self).__name__} must define _build_model().")
-
-    def _reset(self, sim: Sim, options: Mapping[str, Any]) -> None:
-        """Bring rows, which are in the model's initial state, into the state that an episode starts from.
-
-        By default adds noise of `cfg.reset_noise_scale`: uniform on positions,
-        clipped to joint limits, and normal on velocities.
-        """
-        self._initial.add_noise(sim, self.cfg.reset_noise_scale)
-
-    def _randomize(self, sim: Sim) -> None:
-        """Write `sim.parameter(field)` for `randomized_fields`, at the start of an episode, before `_reset`.
-
-        They hold the model's values before. Draw by `sim.random` and the like.
-        """
-
-    def _apply_action(self, sim: Sim, action: StructuredArrays) -> None:
-        """Write controls or forces for actions `action[key]`, (N, *shape), within their space."""
-        raise NotImplementedError(f"{type(self).__name__} must define _apply_action().")
-
-    def _make_observation(self, sim: Sim) -> tuple[StructuredArrays, StructuredArrays]:
-        """The observation by key and infos by name, each value (N, ...)."""
-        raise NotImplementedError(f"{type(self).__name__} must define _make_observation().")
-
-    def _compute_reward_terms(
-        self, action: StructuredArrays, observation: StructuredArrays, info: StructuredArrays
-    ) -> StructuredArrays:
-        """Terms by name, each (N,). Their sum is the reward; each is also `info["reward_<name>"]`."""
-        raise NotImplementedError(f"{type(self).__name__} must define _compute_reward_terms().")
-
-    def _check_stop_criteria(
-        self, sim: Sim, observation: StructuredArrays, info: StructuredArrays
-    ) -> Iterable[Terminate | Truncate]:
-        """Masks (N,) of episodes that end, with the reason. `cfg.steps_per_episode` needs no mention here."""
-        return ()
-
-    # What a task calls
+    # The scene
 
     def _create_scene(self) -> Scene:
         return self._load_scene(self.scene_name, self._build_model)
@@ -162,14 +107,15 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
 
         Args:
             name: must tell apart all configurations for which `builder` gives
-                different models. The simulation frequency is added to it.
+                different models. The simulation frequency, if the configuration has one, is added to it.
             builder: makes the model if there is no such scene yet, or sharing is off.
         """
-        name = f"{name} at {str(float(self.cfg.simulation_frequency)).removesuffix('.0')} Hz"
+        name += self.cfg.rate_suffix
 
         def build() -> Scene:
             model = builder()
-            model.opt.timestep = self.cfg.timestep
+            if self.cfg.timestep is not None:
+                model.opt.timestep = self.cfg.timestep
             return Scene(name, model)
 
         if not self.cfg.use_shared_scenes:
@@ -178,13 +124,6 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
         key, scene = manager.acquire(name, build, type(self))
         self._release_scene = weakref.finalize(self, manager.release, key)
         return scene
-
-    def _declare_state(self, name: str, shape: tuple[int, ...] = (), dtype: DTypeLike = np.float64) -> None:
-        """Declare what the task keeps between steps: `sim.task[name]`, (N, *shape), zero after a reset.
-
-        Call it in `__init__`.
-        """
-        self.declared_state[name] = (shape, np.dtype(dtype))
 
     # Gymnasium's interface
 
@@ -196,13 +135,14 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
         self.warn_if_not_shared()
         observation = np.empty((1, self.observation_layout.size), self.observation_layout.dtype)
         info = batch.reset(None, [seed], options, observation)
+        self._observation[:] = observation[0]
         return observation[0], of_single_row(info)
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Run one control step; see `gymnasium.Env.step`.
 
         Args:
-            action: (size,) clipped to `action_space`.
+            action: (size,), clipped to `action_space` unless the task says otherwise.
 
         Raises:
             ValueError: if the action has another shape, or an entry that is not finite.
@@ -221,6 +161,7 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
         observation = np.empty((1, self.observation_layout.size), self.observation_layout.dtype)
         reward, terminated, truncated = np.empty(1), np.empty(1, np.bool_), np.empty(1, np.bool_)
         info = self.batch.step(None, action[None], observation, reward, terminated, truncated)
+        self._observation[:] = observation[0]
         return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), of_single_row(info)
 
     def close(self) -> None:
@@ -239,16 +180,21 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
         Raises:
             RuntimeError: if the scene's state cannot be captured (ROM actors, sleep).
         """
-        return EnvState.join([capture(self.batch)], np.zeros(1, np.bool_))
+        return EnvState.join([capture(self.batch)], np.zeros(1, np.bool_), self._observation[None].copy())
 
-    def restore_state(self, state: EnvState) -> None:
+    def restore_state(self, state: EnvState) -> NDArray[Any]:
         """Continue from a captured state of one environment, to the bit.
+
+        Returns:
+            The observation that was returned last before the capture.
 
         Raises:
             ValueError: if the state is of another task, configuration or number of environments.
         """
         state.require_fit([section_key(self)], None)
         restore(self.batch, state.sections[0])
+        self._observation[:] = state.observation[0]
+        return self._observation.copy()
 
     # Rows
 
@@ -286,8 +232,9 @@ class MochiEnv(FlattenedSpaces, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # t
             )
 
     @cached_property
-    def _initial(self) -> InitialState:
-        return InitialState(self.scene.model)
+    def _observation(self) -> NDArray[Any]:
+        """(size,) the last observation of an environment that is stepped alone."""
+        return np.zeros(self.observation_layout.size, self.observation_layout.dtype)
 
     def _check_render_mode(self) -> None:
         modes = self.metadata["render_modes"]

@@ -194,6 +194,10 @@ class Sim:
             generator.random(out=row)
         return self._spread(drawn)
 
+    def uniform(self, low: float, high: float, size: int) -> NDArray[np.float64]:
+        """(N, size) uniform numbers in [low, high), to the bit those of `np_random.uniform`; `random` is faster."""
+        return self.draw(lambda generator: generator.uniform(low, high, size))
+
     def standard_normal(self, size: int) -> NDArray[np.float64]:
         """(N, size) standard normal numbers, each environment's from its own `np_random`."""
         generators = self._generators()

@@ -1,16 +1,16 @@
 """Structured spaces, flattened to one Box.
 
 A task names the parts of its observation and action; learners get one flat
-array. Parts lie in the flat array in alphabetical order of their keys, each
-raveled in C order. All functions keep leading axes: they serve one environment
-as well as a batch.
+array. Parts lie in the flat array in alphabetical order of their keys (or, if the
+task asks for it, in the order of their declaration), each raveled in C order. All
+functions keep leading axes: they serve one environment as well as a batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -25,19 +25,21 @@ class FlatSpace:
     Args:
         parts: Boxes by key.
         what: "observation" or "action", for messages.
+        alphabetical: whether the parts are put in the order of their keys.
 
     Raises:
         ValueError: if there are no parts, or one is not a Box.
     """
 
-    def __init__(self, parts: Mapping[str, spaces.Space], what: str) -> None:
+    def __init__(self, parts: Mapping[str, spaces.Space], what: str, *, alphabetical: bool = True) -> None:
         if not parts:
             raise ValueError(f"The {what} space has no parts: declare at least one Box by a key.")
         for key, part in parts.items():
             if not isinstance(part, spaces.Box):
                 raise ValueError(f"Part {key!r} of the {what} space must be a Box, got {part}.")
         self.what = what
-        self.parts: dict[str, spaces.Box] = {key: parts[key] for key in sorted(parts)}  # type: ignore[misc]
+        order = sorted(parts) if alphabetical else parts
+        self.parts: dict[str, spaces.Box] = {key: parts[key] for key in order}  # type: ignore[misc]
         self.dtype = np.result_type(*(part.dtype for part in self.parts.values()))
         self.slices: dict[str, slice] = {}
         self.size = 0
@@ -103,23 +105,26 @@ class FlatSpace:
 class FlattenedSpaces:
     """The spaces of an environment that declares their parts: flat for learners, structured for people."""
 
+    alphabetical: ClassVar[bool] = True
+    """Whether the parts lie in the flat arrays in alphabetical order of their keys, not as they are declared."""
+
     def _observation_parts(self) -> Mapping[str, spaces.Box]:
-        """Boxes by key, flattened to `observation_space` in alphabetical order of the keys."""
+        """Boxes by key, flattened to `observation_space` in alphabetical order of the keys (see `alphabetical`)."""
         raise NotImplementedError(f"{type(self).__name__} must define _observation_parts().")
 
     def _action_parts(self) -> Mapping[str, spaces.Box]:
-        """Boxes by key, flattened to `action_space` in alphabetical order of the keys."""
+        """Boxes by key, flattened to `action_space` in alphabetical order of the keys (see `alphabetical`)."""
         raise NotImplementedError(f"{type(self).__name__} must define _action_parts().")
 
     @cached_property
     def observation_layout(self) -> FlatSpace:
         """The observation's parts and where they lie in the flat array."""
-        return FlatSpace(self._observation_parts(), "observation")
+        return FlatSpace(self._observation_parts(), "observation", alphabetical=self.alphabetical)
 
     @cached_property
     def action_layout(self) -> FlatSpace:
         """The action's parts and where they lie in the flat array."""
-        return FlatSpace(self._action_parts(), "action")
+        return FlatSpace(self._action_parts(), "action", alphabetical=self.alphabetical)
 
     @cached_property
     def observation_space(self) -> spaces.Box:

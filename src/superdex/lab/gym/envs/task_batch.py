@@ -156,10 +156,13 @@ class TaskBatch:
 
         sim = self._sim_of_step(rows, writable=False)
         structured, info = self._observe(sim, observation)
+        info.update(_infos(self.task._make_step_info(sim), sim.num))
         terms = self._reward_terms(controls, structured, info, diverged)
         ended, cut = self._stops(sim, structured, info, diverged)
 
-        reward[:] = _sum(terms, sim.num)
+        reward[:] = _per_row(self.task._total_reward(terms), sim.num, "The total reward") if terms else 0.0
+        if diverged is not None:
+            reward[diverged] = 0.0  # where the total is more than the sum of the terms
         np.not_equal(ended.codes, 0, out=terminated)
         np.not_equal(cut.codes, 0, out=truncated)
         infos: dict[str, NDArray[Any] | Reasons] = dict(info)
@@ -172,9 +175,11 @@ class TaskBatch:
         return Sim(self.physics, self.task_state, self.members, None, running=rows, writable=writable)
 
     def _act(self, rows: Rows, action: NDArray[Any]) -> StructuredArrays:
-        """Apply actions (N, size), clipped to their space, and run the control step's substeps."""
+        """Apply actions (N, size), clipped if the task wants it, and run the control step's substeps."""
         space = self.task.action_layout
-        controls = space.split(np.clip(action, space.low, space.high).astype(space.dtype, copy=False))
+        if self.task.clips_actions:
+            action = np.clip(action, space.low, space.high)
+        controls = space.split(action.astype(space.dtype, copy=False))
         substeps = self.task.cfg.num_substeps
         calls, per_call = (substeps, 1) if self.task.acts_per_substep else (1, substeps)
         for _ in range(calls):
@@ -201,8 +206,7 @@ class TaskBatch:
         structured, info = self.task._make_observation(sim)
         self.task.observation_layout.check_keys(structured)
         self.task.observation_layout.write(structured, out)
-        # an info may be a view of the state, which the next step changes
-        return structured, {name: np.array(_per_row(value, sim.num, f"info {name!r}")) for name, value in info.items()}
+        return structured, _infos(info, sim.num)
 
     def _reward_terms(
         self,
@@ -261,18 +265,16 @@ class TaskBatch:
         return code
 
 
+def _infos(info: StructuredArrays, num: int) -> StructuredArrays:
+    """Copies: an info may be a view of the state, which the next step changes."""
+    return {name: np.array(_per_row(value, num, f"info {name!r}")) for name, value in info.items()}
+
+
 def _per_row(value: Any, num: int, what: str) -> np.ndarray:
     array = np.asarray(value)
     if array.shape[:1] != (num,):
         raise ValueError(f"{what} must have a leading axis of {num} rows, got shape {array.shape}.")
     return array
-
-
-def _sum(terms: Mapping[str, NDArray[np.float64]], num: int) -> NDArray[np.float64]:
-    total = np.zeros(num)
-    for term in terms.values():
-        total += term
-    return total
 
 
 def of_single_row(infos: Mapping[str, NDArray[Any] | Reasons]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import mujoco
 
-from superdex.lab.gym.envs import MochiEnv, MochiEnvCfg
+from superdex.lab.gym.envs import MochiEnv, TaskCfg
 from superdex.lab.gym.testing import batching, contract, recovery, rows, scene_names, undeclared
 from superdex.lab.gym.testing.faults import Fault
 from superdex.lab.gym.testing.outcomes import Outcome, Verdict, failed, skipped
@@ -60,7 +60,7 @@ CHECKS: tuple[str, ...] = tuple(_CHECKS)
 
 def check_task(
     env_class: type[MochiEnv],
-    cfg: MochiEnvCfg | Mapping[str, Any] | None = None,
+    cfg: TaskCfg | Mapping[str, Any] | None = None,
     *,
     only: Collection[str] | None = None,
     workers: bool = False,
@@ -96,7 +96,7 @@ def check_task(
 
 def assert_task_ok(
     env_class: type[MochiEnv],
-    cfg: MochiEnvCfg | Mapping[str, Any] | None = None,
+    cfg: TaskCfg | Mapping[str, Any] | None = None,
     *,
     only: Collection[str] | None = None,
     workers: bool = False,

@@ -13,7 +13,10 @@ from superdex.lab.gym.envs import MochiEnv
 
 __all__ = ["HOOKS", "Fault", "task_classes"]
 
-HOOKS = ("_randomize", "_reset", "_apply_action", "_make_observation", "_compute_reward_terms", "_check_stop_criteria")
+HOOKS = (
+    *("_randomize", "_reset", "_apply_action", "_make_observation", "_make_step_info", "_compute_reward_terms"),
+    *("_total_reward", "_check_stop_criteria"),
+)
 """What is called again and again while a task runs."""
 
 _PARTS = frozenset((*HOOKS, "__init__", "_build_model", "_create_scene", "_action_parts", "_observation_parts"))

@@ -121,6 +121,10 @@ def _results(hook: str, result: Any) -> dict[str, np.ndarray]:
         observation, info = result
         values = {f"observation {name!r}": value for name, value in observation.items()}
         values.update((f"info {name!r}", value) for name, value in info.items())
+    elif hook == "_make_step_info":
+        values = {f"info {name!r}": value for name, value in result.items()}
+    elif hook == "_total_reward":
+        values = {"reward": result}
     elif hook == "_compute_reward_terms":
         values = {f"reward term {name!r}": value for name, value in result.items()}
     elif hook == "_check_stop_criteria":

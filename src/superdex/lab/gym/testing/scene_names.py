@@ -19,7 +19,7 @@ from typing import Any
 
 import mujoco
 
-from superdex.lab.gym.envs import MochiEnvCfg
+from superdex.lab.gym.envs import MochiEnvCfg, TaskCfg
 from superdex.lab.gym.testing.models import model_differences
 from superdex.lab.gym.testing.outcomes import Outcome, failed, passed, skipped, warned
 from superdex.lab.gym.testing.subject import Subject
@@ -126,7 +126,7 @@ class _Builds:
         self._subject = subject
         self._built: dict[str, tuple[str, mujoco.MjModel] | None] = {}
 
-    def get(self, cfg: MochiEnvCfg) -> tuple[str, mujoco.MjModel] | None:
+    def get(self, cfg: TaskCfg) -> tuple[str, mujoco.MjModel] | None:
         """None if the task refuses the configuration."""
         key = repr(cfg)
         if key not in self._built:
@@ -139,7 +139,7 @@ class _Builds:
                 self._built[key] = None
         return self._built[key]
 
-    def varied(self, cfg: MochiEnvCfg, name: str, value: Any) -> tuple[str, mujoco.MjModel] | None:
+    def varied(self, cfg: TaskCfg, name: str, value: Any) -> tuple[str, mujoco.MjModel] | None:
         """`get` for the configuration with another value of a field, or None if it refuses the value."""
         try:
             return self.get(replace(cfg, **{name: value}))
@@ -168,7 +168,7 @@ def _vary(subject: Subject, builds: _Builds, name: str) -> tuple[list[str], bool
     return [], matters, tried
 
 
-def _bases(subject: Subject, name: str) -> Iterator[MochiEnvCfg]:
+def _bases(subject: Subject, name: str) -> Iterator[TaskCfg]:
     """Configurations to vary: the given one, and those with one switch of the scene's name turned."""
     yield subject.cfg
     for field in subject.env_class.uid_fields:

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 
-from superdex.lab.gym.envs import MochiEnv, MochiEnvCfg
+from superdex.lab.gym.envs import MochiEnv, TaskCfg
 from superdex.lab.gym.testing.faults import Fault
 from superdex.lab.gym.vector.scene_vector_env import SceneVectorEnv
 
@@ -35,7 +35,7 @@ class Subject:
     """
 
     def __init__(
-        self, env_class: type[MochiEnv], cfg: MochiEnvCfg, try_values: Mapping[str, Sequence[Any]] | None = None
+        self, env_class: type[MochiEnv], cfg: TaskCfg, try_values: Mapping[str, Sequence[Any]] | None = None
     ) -> None:
         self.env_class = env_class
         self.cfg = cfg
@@ -69,7 +69,7 @@ class Subject:
         factories = [self.factory(**changes)] * num_envs
         return SceneVectorEnv(factories, num_threads=num_threads, autoreset_mode=autoreset_mode)
 
-    def varied(self, **changes: Any) -> MochiEnvCfg | None:
+    def varied(self, **changes: Any) -> TaskCfg | None:
         """The configuration with changes, or None if it refuses them."""
         try:
             return replace(self.cfg, **changes)

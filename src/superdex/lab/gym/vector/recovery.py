@@ -170,6 +170,7 @@ class Recovery:
     def restored(self, state: EnvState) -> None:
         """The environments continue from `state`."""
         self._seeds.restore(state)
+        self._known[...] = state.observation
         self._ended = set()
 
     def _filled(self, worker: int, seeds: Sequence[int | None] | None) -> list[int | None]:
