@@ -23,7 +23,7 @@ EXPECTED_WARNINGS = (
 )
 
 
-def test_there_are_eight() -> None:
+def test_the_ids() -> None:
     assert sorted(IDS) == [
         "superdex_gym/Ant-v0",
         "superdex_gym/AntFullObservation-v0",
@@ -31,6 +31,17 @@ def test_there_are_eight() -> None:
         "superdex_gym/AntRotationVector-v0",
         "superdex_gym/CartPole-v0",
         "superdex_gym/CartPoleActuateOnPole-v0",
+        "superdex_gym/GymnasiumAnt-v5",
+        "superdex_gym/GymnasiumHalfCheetah-v5",
+        "superdex_gym/GymnasiumHopper-v5",
+        "superdex_gym/GymnasiumHumanoid-v5",
+        "superdex_gym/GymnasiumHumanoidStandup-v5",
+        "superdex_gym/GymnasiumInvertedDoublePendulum-v5",
+        "superdex_gym/GymnasiumInvertedPendulum-v5",
+        "superdex_gym/GymnasiumPusher-v5",
+        "superdex_gym/GymnasiumReacher-v5",
+        "superdex_gym/GymnasiumSwimmer-v5",
+        "superdex_gym/GymnasiumWalker2d-v5",
         "superdex_gym/HalfCheetah-v0",
         "superdex_gym/HalfCheetahFullObservation-v0",
     ]
