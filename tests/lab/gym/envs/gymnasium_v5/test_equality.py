@@ -23,8 +23,6 @@ from tests.lab.gym.envs.gymnasium_v5.originals import (
     our_class,
 )
 
-pytest.importorskip("imageio", reason="gymnasium.envs.mujoco needs it: install gymnasium[mujoco]")
-
 LIMIT = 150
 INF = float("inf")
 
