@@ -9,7 +9,9 @@ middle of a message. A worker's end waits.
 from __future__ import annotations
 
 import os
+import select
 import struct
+import time
 from multiprocessing.connection import Connection
 
 __all__ = ["Channel"]
@@ -25,6 +27,8 @@ class Channel:
         self._connection = connection
         self._fd = connection.fileno()
         os.set_blocking(self._fd, blocking)
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLIN)
         self._incoming = bytearray()
         self._outgoing = memoryview(b"")
 
@@ -66,6 +70,12 @@ class Channel:
             if not chunk:
                 raise EOFError
             self._incoming += chunk
+
+    def linger(self, seconds: float) -> None:
+        """Wait up to `seconds` for something to receive without going to sleep, from which waking up takes long."""
+        until = time.perf_counter() + seconds
+        while not self._poll.poll(0) and time.perf_counter() < until:
+            os.sched_yield()
 
     def _take_message(self) -> bytes | None:
         start = _LENGTH.size
