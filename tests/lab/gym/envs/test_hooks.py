@@ -13,6 +13,7 @@ import pytest
 from gymnasium.spaces import Box
 
 from superdex.lab.gym.envs import MochiEnv, Sim, TaskCfg
+from superdex.lab.gym.envs.benchmarks import CartPoleEnv
 from tests.lab.gym.envs.tasks import BombEnv, PendulumEnv, make_batch
 from tests.physics.models import PENDULUM
 
@@ -235,3 +236,30 @@ def test_uniform_numbers_are_those_of_each_generator() -> None:
         for _ in range(1 + row % 2):
             expected = [generator.uniform(-0.3, 0.7), generator.uniform(2, 3)]
         assert batch.observation[row, 1:].tolist() == expected
+
+
+def one_step(env: MochiEnv) -> None:
+    env.reset(seed=0)
+    env.step(np.zeros(env.action_space.shape, np.float32))
+
+
+class TestWhatHooksReturn:
+    """Mistakes are named: the hook, what it must return, what it did."""
+
+    @pytest.mark.parametrize(
+        ("hook", "value", "message"),
+        [
+            ("_make_observation", {"position": 1}, r"_make_observation must return \(observation, info\).*got dict"),
+            ("_make_observation", None, r"_make_observation must return \(observation, info\).*got NoneType"),
+            ("_check_stop_criteria", [np.array([True])], r"list of Terminate\(mask, reason\).*got an item"),
+        ],
+    )
+    def test_a_wrong_return_names_the_hook(self, hook: str, value: Any, message: str) -> None:
+        cls = type("WrongEnv", (CartPoleEnv,), {hook: lambda self, *args: value})
+        with pytest.raises(ValueError, match=message):
+            one_step(cls())
+
+    def test_a_misspelt_uid_field_names_the_nearest(self) -> None:
+        cls = type("WrongEnv", (CartPoleEnv,), {"uid_fields": ("use_gravty",)})
+        with pytest.raises(ValueError, match="no field 'use_gravty'. Did you mean 'use_gravity'"):
+            cls()

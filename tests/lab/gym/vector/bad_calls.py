@@ -62,7 +62,7 @@ BAD_CALLS: dict[str, BadCall] = {
     "get_attr: no such attribute": BadCall(lambda env: env.get_attr("no_such_attribute"), AttributeError),
     "set_attr: a value too many": BadCall(lambda env: env.set_attr("note", [1] * (env.num_envs + 1)), ValueError),
     "set_attr: a property": BadCall(lambda env: env.set_attr("unwrapped", 1), AttributeError),
-    "restore_state: no state": BadCall(lambda env: env.restore_state(None), (AttributeError, TypeError)),  # type: ignore[arg-type]
+    "restore_state: no state": BadCall(lambda env: env.restore_state(None), TypeError),  # type: ignore[arg-type]
 }
 
 BAD_FOR_PROCESSES: dict[str, BadCall] = {

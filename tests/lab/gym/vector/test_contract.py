@@ -174,7 +174,7 @@ class SpacesEnv(CountingEnv):
     ("spaces", "message"),
     [
         ({"observation_space": Dict(a=Discrete(2))}, "observation space of environment 1 must be a Box, got Dict"),
-        ({"action_space": Discrete(3)}, r"action space of environment 1 must be a Box, got Discrete\(3\). Flatten"),
+        ({"action_space": Discrete(3)}, r"action space of environment 1 must be a Box, got Discrete\(3\). Put the env"),
     ],
 )
 def test_spaces_must_be_box(spaces: dict[str, Any], message: str) -> None:

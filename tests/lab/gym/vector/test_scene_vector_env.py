@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from superdex.lab.gym.envs import SceneManager
 from superdex.lab.gym.envs.benchmarks import CartPoleCfg, CartPoleEnv, HalfCheetahEnv
-from superdex.lab.gym.utils.vector import BatchedStepResult, SceneVectorEnv
+from superdex.lab.gym.utils.vector import BatchedStepResult, HybridVectorEnv, SceneVectorEnv
 from tests.lab.gym.vector.comparing import assert_same
 
 
@@ -54,12 +54,14 @@ def test_a_class_with_configuration_is_the_same_as_factories() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (partial(SceneVectorEnv, []), "at least one environment"),
+        (partial(SceneVectorEnv, []), "at least one factory"),
         (partial(SceneVectorEnv, CartPoleEnv), "num_envs says how many.*got None"),
         (partial(SceneVectorEnv, CartPoleEnv, 0), "at least 1, got 0"),
         (partial(SceneVectorEnv, gymnasium.Env, 2), "takes a MochiEnv class"),
         (partial(SceneVectorEnv, [CartPoleEnv], 1, {"use_gravity": False}), "go with a class"),
-        (partial(SceneVectorEnv, CartPoleEnv, 2, num_threads=-1), "num_threads must be 0"),
+        (partial(SceneVectorEnv, CartPoleEnv, 2, num_threads=-1), "num_threads must be at least 0"),
+        (partial(SceneVectorEnv, CartPoleEnv, 2, num_threads=1.5), "num_threads must be an int"),
+        (partial(SceneVectorEnv, CartPoleEnv, 2.0), "num_envs must be an int"),
         (partial(SceneVectorEnv, CartPoleEnv, 2, autoreset_mode="Never"), "autoreset_mode must be"),
         (partial(SceneVectorEnv, CartPoleEnv, 2, use_gravty=False), "no field 'use_gravty'. Did you mean"),
         (partial(SceneVectorEnv, [partial(gymnasium.make, "Pendulum-v1")]), "environment 0 is .*HybridVectorEnv"),
@@ -200,3 +202,61 @@ def test_attributes_and_methods_of_the_environments() -> None:
         with pytest.raises(AttributeError, match="no_such_thing"):
             env.call("no_such_thing")
         env.step(zeros(env))
+
+
+class GainEnv(CartPoleEnv):
+    """Reads an attribute in a hook."""
+
+    gain = 1.0
+
+    def _apply_action(self, sim: Any, action: Any) -> None:
+        sim.ctrl[:, 0] = self.gain * action["control"][:, 0]
+
+
+def with_gain(gain: float) -> GainEnv:
+    env = GainEnv()
+    env.gain = gain
+    return env
+
+
+@pytest.mark.parametrize("num_envs_per_worker", [None, 4, 2, 1])
+def test_environments_whose_attributes_differ_do_not_share_a_batch(num_envs_per_worker: int | None) -> None:
+    factories = [partial(with_gain, gain) for gain in (0.5, 1.0, 0.5, 2.0)]
+    alone = SyncVectorEnv(factories)
+    expected = [alone.reset(seed=0), *(alone.step(np.ones((4, 1), np.float32)) for _ in range(5))]
+    ours = SceneVectorEnv(factories) if num_envs_per_worker is None else HybridVectorEnv(factories, num_envs_per_worker)
+    with ours as env:
+        results = [env.reset(seed=0), *(tuple(env.step(np.ones((4, 1), np.float32))) for _ in range(5))]
+        assert {inner.kind for inner in env.inner_backends} == {"native"}
+    assert_same(results, expected)
+
+
+@pytest.mark.parametrize("make", [partial(SceneVectorEnv, [GainEnv] * 4), partial(HybridVectorEnv, [GainEnv] * 4, 2)])
+def test_an_attribute_that_hooks_may_read_cannot_differ_within_a_batch(make: Any) -> None:
+    alone = SyncVectorEnv([GainEnv] * 4)
+    with make() as env:
+        for each in (env, alone):
+            each.reset(seed=0)
+        with pytest.raises(ValueError, match="'gain' cannot differ between environments 0 and 1.*task_state"):
+            env.set_attr("gain", [0.0, 1.0, 2.0, 3.0])
+        assert env.get_attr("gain") == (1.0,) * 4
+        env.set_attr("mark", ["a", "b", "c", "d"])  # no hook knows it
+        assert env.get_attr("mark") == ("a", "b", "c", "d")
+        for each in (env, alone):
+            each.set_attr("gain", 0.25)
+        assert_same(tuple(env.step(np.ones((4, 1), np.float32))), alone.step(np.ones((4, 1), np.float32)))
+
+
+def test_what_raised_is_named() -> None:
+    class FailingEnv(CartPoleEnv):
+        def _apply_action(self, sim: Any, action: Any) -> None:
+            raise KeyError("torqe")
+
+    with SceneVectorEnv(FailingEnv, 3) as env:
+        env.reset(seed=0)
+        with pytest.raises(KeyError) as error:
+            env.step(zeros(env))
+        assert error.value.__notes__ == ["Raised in a native batch of 3 x FailingEnv."]
+    with pytest.raises(ZeroDivisionError) as division:
+        SceneVectorEnv([CartPoleEnv, lambda: 1 / 0])  # type: ignore[list-item, return-value]
+    assert division.value.__notes__ == ["Raised by the factory of environment 1."]

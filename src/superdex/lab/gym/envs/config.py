@@ -19,7 +19,7 @@ from __future__ import annotations
 import difflib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from numbers import Integral, Real
@@ -85,17 +85,18 @@ class TaskCfg:
         """
         if cfg is None or isinstance(cfg, Mapping):
             values = {**(cfg or {}), **overrides}
-            cls._check_keys(values)
+            cls.check_fields(values)
             return cls(**values)
         if not isinstance(cfg, cls):
             raise TypeError(f"The configuration must be a {cls.__name__} or a dict of its fields, got {cfg!r}.")
-        cls._check_keys(overrides)
+        cls.check_fields(overrides)
         return replace(cfg, **overrides) if overrides else cfg
 
     @classmethod
-    def _check_keys(cls, values: Mapping[str, Any]) -> None:
+    def check_fields(cls, names: Iterable[str]) -> None:
+        """Raise ValueError, with the nearest known one, if a name is not that of a field."""
         known = _field_types(cls)
-        for key in values:
+        for key in names:
             if key not in known:
                 nearest = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)[0]
                 raise ValueError(

@@ -29,7 +29,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EnvState", "Section", "SectionKey"]
+__all__ = ["EnvState", "Section", "SectionKey", "require_state"]
 
 _FORMAT = "superdex-gym environment state"
 _VERSION = 1
@@ -218,3 +218,11 @@ def _joined(parts: Sequence[Section]) -> Section:
     order = np.argsort(environments)
     arrays = {name: np.concatenate([part.arrays[name] for part in parts])[order] for name in parts[0].arrays}
     return Section(parts[0].key, environments[order], arrays)
+
+
+def require_state(value: object) -> None:
+    """Raise TypeError unless `value` is a state."""
+    if not isinstance(value, EnvState):
+        raise TypeError(
+            f"restore_state() takes what capture_state() returned, got {value!r}. Load a file with EnvState.load(path)."
+        )

@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.capturing import capture, restore, section_key
 from superdex.lab.gym.envs.config import TaskCfg
-from superdex.lab.gym.envs.env_state import EnvState
+from superdex.lab.gym.envs.env_state import EnvState, require_state
 from superdex.lab.gym.envs.hooks import TaskHooks
 from superdex.lab.gym.envs.scene_manager import SceneManager
 from superdex.lab.gym.envs.task_batch import NOT_RESET, TaskBatch, of_single_row
@@ -99,6 +99,7 @@ class MochiEnv(TaskHooks, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: i
     @property
     def scene_name(self) -> str:
         """The class and its `uid_fields`, such as `CartPole(use_gravity=True)`."""
+        self.cfg.check_fields(self.uid_fields)
         fields = ", ".join(f"{field}={getattr(self.cfg, field)!r}" for field in self.uid_fields)
         return f"{type(self).__name__.removesuffix('Env')}({fields})"
 
@@ -191,6 +192,7 @@ class MochiEnv(TaskHooks, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: i
         Raises:
             ValueError: if the state is of another task, configuration or number of environments.
         """
+        require_state(state)
         state.require_fit([section_key(self)], None)
         restore(self.batch, state.sections[0])
         self._observation[:] = state.observation[0]

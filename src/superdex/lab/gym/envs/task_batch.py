@@ -19,7 +19,7 @@ from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.sim import Sim
-from superdex.lab.gym.envs.types import Mask, Rows, StructuredArrays, Terminate
+from superdex.lab.gym.envs.types import Mask, Rows, StructuredArrays, Terminate, Truncate
 from superdex.physics import SceneBatch
 
 if TYPE_CHECKING:
@@ -203,7 +203,13 @@ class TaskBatch:
 
     def _observe(self, sim: Sim, out: NDArray[Any]) -> tuple[StructuredArrays, StructuredArrays]:
         """The task's observation and infos; the flat observation is written to `out`, (N in play, size)."""
-        structured, info = self.task._make_observation(sim)
+        made = self.task._make_observation(sim)
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise ValueError(
+                f"{type(self.task).__name__}._make_observation must return (observation, info), two dicts of arrays,"
+                f" got {type(made).__name__}."
+            )
+        structured, info = made
         self.task.observation_layout.check_keys(structured)
         self.task.observation_layout.write(structured, out)
         return structured, _infos(info, sim.num)
@@ -238,6 +244,11 @@ class TaskBatch:
         if diverged is not None:
             terminated[diverged] = self._code(DIVERGED)
         for stop in self.task._check_stop_criteria(sim, observation, info):
+            if not isinstance(stop, Terminate | Truncate):
+                raise ValueError(
+                    f"{type(self.task).__name__}._check_stop_criteria must return a list of Terminate(mask, reason) and"
+                    f" Truncate(mask, reason), got an item {stop!r}."
+                )
             mask = np.asarray(stop.mask)
             if mask.shape != (sim.num,) or mask.dtype != np.bool_:
                 raise ValueError(

@@ -1,15 +1,30 @@
-"""Methods and attributes of the environments behind a vector environment."""
+"""Methods and attributes of the environments behind a vector environment.
+
+A native batch calls the hooks of its first environment for all of its rows. So
+environments whose attributes differ do not step as one batch
+(`same_attributes`), and an attribute cannot be made to differ afterwards
+(`check_shared`): the hooks would not see it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from superdex.lab.gym.vector.errors import name_environment
 
-__all__ = ["call_envs", "run_all", "set_env_attr"]
+__all__ = ["call_envs", "check_shared", "run_all", "same_attributes", "same_value", "set_env_attr"]
+
+# What each environment has of its own without being another task: its rows, generator, lifetime and spaces.
+_OWN = frozenset(
+    (
+        *("cfg", "scene", "spec", "_np_random", "_np_random_seed", "_batch", "_joined", "_closed", "_release_scene"),
+        *("observation_space", "action_space", "observation_layout", "action_layout", "_observation", "_initial"),
+    )
+)
 
 
 def call_envs(
@@ -38,6 +53,42 @@ def set_env_attr(envs: Sequence[gymnasium.Env], name: str, values: Sequence[Any]
         except Exception as error:
             name_environment(error, index)
             raise
+
+
+def check_shared(name: str, values: Sequence[Any], batches: Iterable[Sequence[int]]) -> None:
+    """Refuse values of an attribute that differ within a native batch; `batches` has the environments of each."""
+    for batch in batches:
+        for environment in batch:
+            if not same_value(values[environment], values[batch[0]]):
+                raise ValueError(
+                    f"{name!r} cannot differ between environments {batch[0]} and {environment}, which step as one"
+                    " native batch: its hooks read the first one's. Make it task state (`task_state`), or a field of"
+                    " the configuration of environments made anew."
+                )
+
+
+def same_attributes(env: gymnasium.Env, other: gymnasium.Env) -> bool:
+    """Whether two environments of one class hold equal attributes, apart from what each has of its own."""
+    mine, theirs = vars(env), vars(other)
+    names = (mine.keys() | theirs.keys()) - _OWN
+    return all(name in mine and name in theirs and same_value(mine[name], theirs[name]) for name in names)
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Equality by value as far as values tell; objects that do not define it are compared by what they hold."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same_value, one, other))
+    if type(one).__eq__ is not object.__eq__:
+        return bool(one == other)
+    return not hasattr(one, "__dict__") or same_value(vars(one), vars(other))
 
 
 def run_all(actions: Iterable[Callable[[], Any]]) -> None:

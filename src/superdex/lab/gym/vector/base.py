@@ -28,8 +28,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey
-from superdex.lab.gym.vector.backend import StepBuffers
+from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey, require_state
+from superdex.lab.gym.vector.attributes import check_shared, same_value
+from superdex.lab.gym.vector.backend import InnerBackend, StepBuffers
 from superdex.lab.gym.vector.checks import check_actions, check_options, check_running, check_seeds
 from superdex.lab.gym.vector.columns import Columns
 from superdex.lab.gym.vector.infos import merge
@@ -72,6 +73,9 @@ class BatchedVectorEnv(VectorEnv):
     action_space: Box
 
     closed = True  # until `_describe`: before that there is nothing to close (Gymnasium 1.2 closes in __del__)
+    inner_backends: tuple[InnerBackend, ...]
+    """How the environments are stepped, and why."""
+
     _supports_reset_mask = False
     _ready = False
     _buffers: StepBuffers
@@ -167,6 +171,10 @@ class BatchedVectorEnv(VectorEnv):
             raise ValueError(
                 f"set_attr() takes one value per environment: {self.num_envs} environments, got {len(values)} values."
             )
+        batches = [inner.environments for inner in self.inner_backends if inner.kind == "native"]
+        if any(not same_value(values[i], values[batch[0]]) for batch in batches for i in batch):
+            known = self.call("has_wrapper_attr", name)  # another name is a mark of the caller's, which no hook reads
+            check_shared(name, values, [batch for batch in batches if known[batch[0]]])
         self._set_env_attr(name, values)
 
     def render(self) -> tuple[Any, ...]:
@@ -194,6 +202,7 @@ class BatchedVectorEnv(VectorEnv):
             ValueError: if the state is of other tasks, configurations, or another number of them.
         """
         self._require_open()
+        require_state(state)
         state.require_fit(self._state_keys(), self.autoreset_mode.value)
         self._restore_envs(state)
         self._buffers.observation[...] = state.observation

@@ -30,6 +30,10 @@ NO_RESET_MASK = (
     "Reset mask is not supported for this vectorization. "
     "Use Gymnasium's AsyncVectorEnv or SyncVectorEnv directly for selective resets."
 )
+_TO_BOX = {
+    "observation": "Flatten it with gymnasium.wrappers.FlattenObservation or a wrapper of your own.",
+    "action": "Put the environment in a gymnasium.ActionWrapper that takes a Box.",
+}
 _NAMED = 10
 
 
@@ -163,8 +167,8 @@ def check_spaces(
             space = getattr(envs[row], f"{kind}_space")
             if not isinstance(space, Box):
                 raise ValueError(
-                    f"The {kind} space of environment {first_environment + row} must be a Box, got {space}. "
-                    "Flatten it with gymnasium.wrappers.FlattenObservation or a wrapper of your own."
+                    f"The {kind} space of environment {first_environment + row} must be a Box, got {space}."
+                    f" {_TO_BOX[kind]}"
                 )
             if not same_space(space, expected):
                 refuse_space(kind, first_environment + row, space, first_environment + rows[0], expected)

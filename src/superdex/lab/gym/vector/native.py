@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -44,12 +45,14 @@ class NativeBackend:
         observation: np.ndarray,
     ) -> Columns:
         """See `Backend.reset`."""
-        infos = self.batch.reset(rows, seeds, options, observation)
+        with self._batch_named():
+            infos = self.batch.reset(rows, seeds, options, observation)
         return {name: [_column(value, rows, None)] for name, value in infos.items()}
 
     def step(self, rows: Rows, actions: np.ndarray, out: StepBuffers) -> Columns:
         """See `Backend.step`."""
-        infos = self.batch.step(rows, actions, out.observation, out.reward, out.terminated, out.truncated)
+        with self._batch_named():
+            infos = self.batch.step(rows, actions, out.observation, out.reward, out.terminated, out.truncated)
         if rows is None:
             return {name: [_column(value, None, None)] for name, value in infos.items()}
         present = np.zeros(self.num_envs, np.bool_)
@@ -58,6 +61,14 @@ class NativeBackend:
         for value in infos.values():
             (value.codes if isinstance(value, Reasons) else value)[absent] = 0
         return {name: [_column(value, None, present)] for name, value in infos.items()}
+
+    @contextmanager
+    def _batch_named(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"Raised in a native batch of {self.num_envs} x {type(self.envs[0]).__name__}.")
+            raise
 
     def final_observations(self, rows: NDArray[np.int64], observation: np.ndarray) -> np.ndarray:
         """See `Backend.final_observations`."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.env_state import Section, SectionKey
 from superdex.lab.gym.envs.mochi_env import MochiEnv
-from superdex.lab.gym.vector.attributes import run_all
+from superdex.lab.gym.vector.attributes import run_all, same_attributes
 from superdex.lab.gym.vector.backend import Backend, InnerBackend, Rows, StepBuffers
 from superdex.lab.gym.vector.columns import Columns
 from superdex.lab.gym.vector.infos import extend, relocate
@@ -204,4 +204,6 @@ def _obstacle(env: gymnasium.Env) -> str | None:
 
 
 def _batchable(env: MochiEnv, other: MochiEnv) -> bool:
-    return type(env) is type(other) and env.scene is other.scene and (env.cfg is other.cfg or env.cfg == other.cfg)
+    if type(env) is not type(other) or env.scene is not other.scene:
+        return False
+    return (env.cfg is other.cfg or env.cfg == other.cfg) and same_attributes(env, other)

@@ -30,12 +30,14 @@ from superdex.lab.gym.envs import MochiEnv, TaskCfg
 from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey
 from superdex.lab.gym.vector.attributes import call_envs, run_all, set_env_attr
 from superdex.lab.gym.vector.autoreset import Autoreset
-from superdex.lab.gym.vector.backend import InnerBackend, StepBuffers
+from superdex.lab.gym.vector.backend import StepBuffers
 from superdex.lab.gym.vector.base import BatchedVectorEnv, check_autoreset_mode
 from superdex.lab.gym.vector.checks import check_spaces
 from superdex.lab.gym.vector.columns import Columns
+from superdex.lab.gym.vector.errors import name_environment
 from superdex.lab.gym.vector.native import NativeBackend
 from superdex.lab.gym.vector.partition import make_backend
+from superdex.lab.gym.vector.startup import check_count, check_factories
 from superdex.physics import SceneBatch
 
 __all__ = ["SceneVectorEnv"]
@@ -75,13 +77,11 @@ class SceneVectorEnv(BatchedVectorEnv):
         **overrides: Any,
     ) -> None:
         mode = check_autoreset_mode(autoreset_mode)
-        if num_threads < 0:
-            raise ValueError(f"num_threads must be 0 (automatic) or more, got {num_threads}.")
+        check_count("num_threads", num_threads, least=0)
         made: list[gymnasium.Env] = []
         try:
             for factory in _factories(envs, num_envs, cfg, overrides):
-                made.append(factory())
-                _check_kind(made[-1], len(made) - 1)
+                made.append(_make(factory, len(made)))
             self._backend, self.inner_backends = make_backend(made, num_threads)
             spaces = check_spaces(self._backend.envs, self._backend.distinct)
         except BaseException:
@@ -91,9 +91,6 @@ class SceneVectorEnv(BatchedVectorEnv):
         self._describe(spaces, len(made), made[0].metadata, made[0].render_mode, mode, copy)
         self._autoreset = Autoreset(self._backend, mode)
         self._buffers = StepBuffers.allocate(self.observation_space, len(made))
-
-    inner_backends: tuple[InnerBackend, ...]
-    """How the environments are stepped, and why."""
 
     @property
     def envs(self) -> Sequence[gymnasium.Env]:
@@ -142,12 +139,18 @@ class SceneVectorEnv(BatchedVectorEnv):
         self._autoreset.close()
 
 
-def _check_kind(env: gymnasium.Env, index: int) -> None:
-    if not isinstance(env.unwrapped, MochiEnv):
+def _make(factory: Callable[[], gymnasium.Env], index: int) -> gymnasium.Env:
+    try:
+        env = factory()
+    except Exception as error:
+        name_environment(error, index, by="Raised by the factory of")
+        raise
+    if not isinstance(env, gymnasium.Env) or not isinstance(env.unwrapped, MochiEnv):
         raise ValueError(
             f"SceneVectorEnv steps MochiEnv tasks, but environment {index} is {env}."
             " Use HybridVectorEnv, which takes any environment."
         )
+    return env
 
 
 def _factories(
@@ -159,14 +162,13 @@ def _factories(
     if isinstance(envs, type):
         if not issubclass(envs, MochiEnv):
             raise ValueError(f"SceneVectorEnv takes a MochiEnv class or a list of factories, got {envs!r}.")
-        if num_envs is None or num_envs < 1:
-            raise ValueError(f"With a class, num_envs says how many environments to make: at least 1, got {num_envs}.")
+        if num_envs is None:
+            raise ValueError("With a class, num_envs says how many environments to make: at least 1, got None.")
+        check_count("num_envs", num_envs)
         checked = envs.Cfg.make(cfg, **overrides)
         return [partial(envs, checked)] * num_envs
-    if num_envs not in (None, len(envs)) or cfg is not None or overrides:
+    if num_envs is not None or cfg is not None or overrides:
         raise ValueError(
             "num_envs, cfg and configuration fields go with a class; factories make environments by themselves."
         )
-    if not envs:
-        raise ValueError("There must be at least one environment: the list of factories is empty.")
-    return envs
+    return check_factories(envs, 1)

@@ -59,12 +59,12 @@ def check_process() -> None:
         )
 
 
-def check_count(name: str, value: Any) -> None:
-    """`value` must be a positive integer."""
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """`value` must be an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ValueError(f"{name} must be an int, got {value!r} ({type(value).__name__}).")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}.")
 
 
 def check_failure_policy(on_worker_failure: Any, max_worker_restarts: Any, worker_timeout: Any) -> None:
