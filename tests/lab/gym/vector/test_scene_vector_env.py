@@ -240,8 +240,9 @@ def test_an_attribute_that_hooks_may_read_cannot_differ_within_a_batch(make: Any
         with pytest.raises(ValueError, match="'gain' cannot differ between environments 0 and 1.*task_state"):
             env.set_attr("gain", [0.0, 1.0, 2.0, 3.0])
         assert env.get_attr("gain") == (1.0,) * 4
-        env.set_attr("mark", ["a", "b", "c", "d"])  # no hook knows it
-        assert env.get_attr("mark") == ("a", "b", "c", "d")
+        for marks in (("a", "a", "a", "a"), ("a", "b", "c", "d"), ("d", "c", "b", "a")):  # no hook knows them
+            env.set_attr("mark", marks)
+            assert env.get_attr("mark") == marks
         for each in (env, alone):
             each.set_attr("gain", 0.25)
         assert_same(tuple(env.step(np.ones((4, 1), np.float32))), alone.step(np.ones((4, 1), np.float32)))

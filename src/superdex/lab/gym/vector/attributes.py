@@ -16,7 +16,7 @@ import numpy as np
 
 from superdex.lab.gym.vector.errors import name_environment
 
-__all__ = ["call_envs", "check_shared", "run_all", "same_attributes", "same_value", "set_env_attr"]
+__all__ = ["call_envs", "check_shared", "run_all", "same_attributes", "set_env_attr"]
 
 # What each environment has of its own without being another task: its rows, generator, lifetime and spaces.
 _OWN = frozenset(
@@ -59,7 +59,7 @@ def check_shared(name: str, values: Sequence[Any], batches: Iterable[Sequence[in
     """Refuse values of an attribute that differ within a native batch; `batches` has the environments of each."""
     for batch in batches:
         for environment in batch:
-            if not same_value(values[environment], values[batch[0]]):
+            if not _same(values[environment], values[batch[0]]):
                 raise ValueError(
                     f"{name!r} cannot differ between environments {batch[0]} and {environment}, which step as one"
                     " native batch: its hooks read the first one's. Make it task state (`task_state`), or a field of"
@@ -71,10 +71,10 @@ def same_attributes(env: gymnasium.Env, other: gymnasium.Env) -> bool:
     """Whether two environments of one class hold equal attributes, apart from what each has of its own."""
     mine, theirs = vars(env), vars(other)
     names = (mine.keys() | theirs.keys()) - _OWN
-    return all(name in mine and name in theirs and same_value(mine[name], theirs[name]) for name in names)
+    return all(name in mine and name in theirs and _same(mine[name], theirs[name]) for name in names)
 
 
-def same_value(one: Any, other: Any) -> bool:
+def _same(one: Any, other: Any) -> bool:
     """Equality by value as far as values tell; objects that do not define it are compared by what they hold."""
     if one is other:
         return True
@@ -83,12 +83,12 @@ def same_value(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray):
         return np.array_equal(one, other)
     if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(same_value, one, other))
+        return len(one) == len(other) and all(map(_same, one, other))
     if type(one).__eq__ is not object.__eq__:
         return bool(one == other)
-    return not hasattr(one, "__dict__") or same_value(vars(one), vars(other))
+    return not hasattr(one, "__dict__") or _same(vars(one), vars(other))
 
 
 def run_all(actions: Iterable[Callable[[], Any]]) -> None:

@@ -29,7 +29,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey, require_state
-from superdex.lab.gym.vector.attributes import check_shared, same_value
+from superdex.lab.gym.vector.attributes import check_shared
 from superdex.lab.gym.vector.backend import InnerBackend, StepBuffers
 from superdex.lab.gym.vector.checks import check_actions, check_options, check_running, check_seeds
 from superdex.lab.gym.vector.columns import Columns
@@ -73,8 +73,9 @@ class BatchedVectorEnv(VectorEnv):
     action_space: Box
 
     closed = True  # until `_describe`: before that there is nothing to close (Gymnasium 1.2 closes in __del__)
-    inner_backends: tuple[InnerBackend, ...]
+    inner_backends: tuple[InnerBackend, ...] = ()
     """How the environments are stepped, and why."""
+    _marks: frozenset[str] = frozenset()
 
     _supports_reset_mask = False
     _ready = False
@@ -171,11 +172,17 @@ class BatchedVectorEnv(VectorEnv):
             raise ValueError(
                 f"set_attr() takes one value per environment: {self.num_envs} environments, got {len(values)} values."
             )
-        batches = [inner.environments for inner in self.inner_backends if inner.kind == "native"]
-        if any(not same_value(values[i], values[batch[0]]) for batch in batches for i in batch):
-            known = self.call("has_wrapper_attr", name)  # another name is a mark of the caller's, which no hook reads
-            check_shared(name, values, [batch for batch in batches if known[batch[0]]])
+        self._check_hooks_see(name, values)
         self._set_env_attr(name, values)
+
+    def _check_hooks_see(self, name: str, values: Sequence[Any]) -> None:
+        """Refuse values that differ within a native batch, unless no environment has such an attribute of its own."""
+        batches = [inner.environments for inner in self.inner_backends if inner.kind == "native"]
+        if batches and name not in self._marks:
+            known = self.call("has_wrapper_attr", name)
+            check_shared(name, values, [batch for batch in batches if known[batch[0]]])
+            if not any(known):
+                self._marks = self._marks | {name}  # the caller's own, which no hook reads
 
     def render(self) -> tuple[Any, ...]:
         """The frames of all environments."""
