@@ -270,8 +270,8 @@ if __name__ == "__main__":
             "None () No space for 4000",
         ),
         (
-            'HybridVectorEnv([lambda: InfoEnv({"large": np.zeros(200_000)})] * 2).reset()',
-            "0 (0,) No space for 3200",
+            'HybridVectorEnv([lambda size=size: InfoEnv({"large": np.zeros(size)}) for size in (3, 200_000)]).reset()',
+            "1 (1,) No space for 3200",
         ),
     ],
     ids=["the batch", "infos"],
