@@ -144,7 +144,7 @@ class TaskBatch:
 
         Other rows must be reset next. The hooks run over all rows, which is cheaper than
         to pick some out, so those rows of the arrays and of the task's state hold nothing
-        of use until then; their physics and generators are not touched.
+        of use until then; they are not simulated, and their generators are not touched.
 
         Returns:
             Infos, (N, ...) each: the task's own, `reward_<term>`, `terminated_reason` and
