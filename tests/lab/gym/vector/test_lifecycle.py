@@ -6,6 +6,9 @@ import gc
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from functools import partial
@@ -20,7 +23,7 @@ from gymnasium.error import ClosedEnvironmentError
 from superdex.lab.gym.envs.benchmarks import CartPoleEnv
 from superdex.lab.gym.utils.vector import HybridVectorEnv
 from tests.lab.gym.vector.mocks import CountingEnv, FaultyEnv
-from tests.lab.gym.vector.scripts import run_script, start_script
+from tests.lab.gym.vector.scripts import ROOT, run_script, start_script
 
 ZEROS = np.zeros((2, 2), np.float32)
 CYCLES = int(os.environ.get("SUPERDEX_CYCLES", "3"))
@@ -56,6 +59,38 @@ def test_a_script_without_a_main_guard_fails_at_once_with_one_message(tmp_path: 
     assert err.strip().splitlines()[-1].startswith("RuntimeError: A HybridVectorEnv was constructed in a new process")
     assert '`if __name__ == "__main__":`' in err
     assert not out
+
+
+@pytest.mark.parametrize("source", ["standard input", "deleted file"])
+def test_a_script_that_no_worker_could_import_is_told_so(tmp_path: Path, source: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import sys
+            from pathlib import Path
+            from superdex.lab.gym.utils.vector import HybridVectorEnv
+            from tests.lab.gym.vector.mocks import CountingEnv
+
+            if __name__ == "__main__":
+                Path(sys.argv[1]).unlink()
+                HybridVectorEnv([CountingEnv] * 4, 2)
+            """
+        )
+    )
+    program = "-" if source == "standard input" else script
+    ended = subprocess.run(
+        [sys.executable, program, script],
+        input=script.read_text(),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.count("Traceback") == 1
+    last = ended.stderr.strip().splitlines()[-1]
+    assert last.startswith("RuntimeError: Workers are spawned, so each of them imports the main module")
 
 
 def test_a_script_that_ends_without_close_is_quiet(tmp_path: Path) -> None:

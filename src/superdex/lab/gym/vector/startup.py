@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from multiprocessing import process
@@ -56,6 +57,13 @@ def check_process() -> None:
         raise RuntimeError(
             f"HybridVectorEnv starts processes, which a daemonic process ({current.name}) may not. "
             "Construct it in the main process, or make this process non-daemonic."
+        )
+    main = sys.modules["__main__"]
+    path = getattr(main, "__file__", None)
+    if path is not None and main.__spec__ is None and not os.path.exists(path):
+        raise RuntimeError(
+            f"Workers are spawned, so each of them imports the main module, and its file {path!r} does not exist (a "
+            'script read from standard input has none). Save the script to a file, or give it to "python -c".'
         )
 
 
