@@ -177,6 +177,45 @@ class TestStepInfo:
         }
         assert SkipEnv().declared_state == {}
 
+    @pytest.mark.parametrize("shape", [1, [2], (2.5,), (-1,), "ab", None])
+    def test_state_must_have_a_shape(self, shape: Any) -> None:
+        class Env(SkipEnv):
+            task_state: ClassVar = {"target": shape}
+
+        with pytest.raises(TypeError, match=r"The shape of the state 'target' must be a tuple of sizes, .* got "):
+            Env()
+
+    def test_state_must_map_names(self) -> None:
+        class Env(SkipEnv):
+            task_state: ClassVar = ("target",)
+
+        with pytest.raises(TypeError, match=r"task_state must map names to shapes, .* got \('target',\)"):
+            Env()
+
+
+class TestConstruction:
+    @pytest.mark.parametrize("use", [lambda env: env.reset(), lambda env: env.cfg, lambda env: env.scene_name])
+    def test_that_skips_the_base_class_is_told_so(self, use: Any) -> None:
+        class Env(SkipEnv):
+            def __init__(self) -> None:
+                pass
+
+        with pytest.raises(AttributeError, match=r"its __init__ must first call super\(\).__init__\(cfg"):
+            use(Env())
+
+    def test_leaves_other_missing_attributes_to_python(self) -> None:
+        with pytest.raises(AttributeError, match="'SkipEnv' object has no attribute 'target'"):
+            _ = SkipEnv().target  # type: ignore[attr-defined]
+
+    def test_leaves_the_error_within_a_property(self) -> None:
+        class Env(SkipEnv):
+            @property
+            def limit(self) -> float:
+                return self.cfg.upper
+
+        with pytest.raises(AttributeError, match="'SkipCfg' object has no attribute 'upper'"):
+            _ = Env().limit
+
 
 class TestTotalReward:
     def test_is_the_sum_in_order(self) -> None:

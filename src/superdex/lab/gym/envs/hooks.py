@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import mujoco
 import numpy as np
@@ -54,14 +54,34 @@ class TaskHooks(FlattenedSpaces):
     def __init__(self) -> None:
         self.declared_state: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
         """Shape and dtype of the task's own state, by name."""
+        if not isinstance(self.task_state, Mapping):
+            raise TypeError(f"task_state must map names to shapes, as in {{'target': (3,)}}, got {self.task_state!r}.")
         for name, shape in self.task_state.items():
             self._declare_state(name, shape)
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if "declared_state" not in self.__dict__:
+                raise AttributeError(
+                    f"{type(self).__name__} has no {name!r} yet: "
+                    "its __init__ must first call super().__init__(cfg, **overrides)."
+                )
+            return object.__getattribute__(self, name)  # raises what was raised: a property's own error, perhaps
 
     def _declare_state(self, name: str, shape: tuple[int, ...] = (), dtype: DTypeLike = np.float64) -> None:
         """Declare what the task keeps between steps: `sim.task[name]`, (N, *shape), zero after a reset.
 
         Call it in `__init__`.
+
+        Raises:
+            TypeError: if `shape` is not a tuple of ints, or `dtype` no dtype.
         """
+        if not isinstance(shape, tuple) or not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise TypeError(
+                f"The shape of the state {name!r} must be a tuple of sizes, such as () for one number per"
+                f" environment or (3,), got {shape!r}."
+            )
         self.declared_state[name] = (shape, np.dtype(dtype))
 
     def _build_model(self) -> mujoco.MjModel:
