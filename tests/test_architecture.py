@@ -21,6 +21,7 @@ LAYERS = [
     ("physics", ["superdex.physics"]),
     ("envs", ["superdex.lab.gym.envs"]),
     ("vector", ["superdex.lab.gym.vector", "superdex.lab.gym.utils", "superdex.lab.gym.testing"]),
+    ("learning", ["superdex.lab.gym.rollouts", "superdex.lab.gym.adapters", "superdex.lab.gym.distributed"]),
     ("registration", ["superdex.lab.gym", "superdex.lab.gym.registration"]),
     ("apps", ["superdex.lab.apps"]),
 ]
