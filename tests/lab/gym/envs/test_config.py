@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
 import pytest
 
-from superdex.lab.gym.envs import MochiEnvCfg
+from superdex.lab.gym.envs import MochiEnvCfg, TaskCfg
 from superdex.lab.gym.envs.benchmarks import AntCfg, CartPoleCfg
 
 
@@ -147,6 +148,29 @@ class TestTypes:
         assert repr(result) == repr(stored)
         assert cfg == make(**{field: stored})
         assert hash(cfg) == hash(make(**{field: stored}))
+
+    @pytest.mark.parametrize(
+        ("kind", "value"),
+        [
+            (np.ndarray, np.zeros(2)),
+            (list, [1]),
+            (dict, {"a": 1}),
+            (set, {1}),
+            (Path, Path("arm.xml")),
+            (tuple[dict, ...], ({"a": 1},)),
+            (Any, object()),
+        ],
+    )
+    def test_a_field_holds_what_can_be_compared_and_saved(self, kind: Any, value: Any) -> None:
+        Cfg = dataclasses.make_dataclass(
+            "Cfg",
+            [("gains", kind, dataclasses.field(default_factory=lambda: value))],
+            bases=(TaskCfg,),
+            frozen=True,
+            kw_only=True,
+        )
+        with pytest.raises(TypeError, match="^gains must "):
+            Cfg()
 
     def test_fields_cannot_be_set(self) -> None:
         cfg = SampleCfg()

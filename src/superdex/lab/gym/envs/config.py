@@ -155,6 +155,11 @@ def _checked(field: str, value: Any, kind: Any) -> Any:
     if not any(_fits(value, option) for option in options):
         wanted = " or ".join(str(o) if typing.get_origin(o) else getattr(o, "__name__", str(o)) for o in options)
         raise TypeError(f"{field} must be {wanted}, got {value!r} of type {type(value).__name__}.")
+    if not _is_plain(value):
+        raise TypeError(
+            f"{field} must hold plain values, which can be compared and saved: numbers, strings, booleans, None, and"
+            f" tuples of these (declare a tuple for what would be a list or an array), got {type(value).__name__}."
+        )
     whole = isinstance(value, int) and not isinstance(value, bool)
     return float(value) if whole and float in options and int not in options else value  # 1 and 1.0 are one value
 
@@ -166,6 +171,12 @@ def _plain(value: Any, tuples: bool) -> Any:
     if tuples and isinstance(value, list | tuple | np.ndarray):
         return tuple(_plain(item, tuples) for item in value)
     return value
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _fits(value: Any, kind: Any) -> bool:
