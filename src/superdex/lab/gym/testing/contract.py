@@ -117,21 +117,15 @@ def check_pickling(subject: Subject) -> Outcome:
         "class": subject.env_class,
         "factory": partial(subject.env_class, subject.cfg),
     }
-    copies = {}
     for name, thing in things.items():
         try:
-            copies[name] = cloudpickle.loads(cloudpickle.dumps(thing))
+            cloudpickle.loads(cloudpickle.dumps(thing))
         except Exception as error:
             return failed(
                 f"the {name} cannot be pickled: {_one_line(error)}",
-                "Keep locks, files, generators and models out of the configuration and of what the class refers to, and"
-                " define the class at the top level of a module.",
+                "Keep locks, files, generators and models out of what the class refers to, and define it at the top"
+                " level of a module.",
             )
-    if copies["configuration"] != subject.cfg:
-        return failed(
-            "a pickled configuration does not equal the one that it was made from",
-            "Keep to numbers, strings, booleans, None and tuples of these, which compare by value.",
-        )
     return passed("class, configuration and factory survive cloudpickle")
 
 

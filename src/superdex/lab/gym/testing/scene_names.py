@@ -26,7 +26,12 @@ from superdex.lab.gym.testing.subject import Subject
 
 __all__ = ["candidates", "check_scene_name"]
 
-_LEFT_OUT = frozenset(("simulation_frequency", "use_shared_scenes", "num_worker_threads", "render_mode"))
+_LEFT_OUT = frozenset(
+    (
+        *("simulation_frequency", "use_shared_scenes", "num_worker_threads"),
+        *("render_mode", "render_size", "render_quality", "render_camera"),
+    )
+)
 """The first is in every scene's name and sets its time step; the others say how to run and show it."""
 _SHOWN = 6
 _TRIES, _MORE_TRIES = 3, 1
