@@ -3,13 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: train test check fix bench soak clean
+.PHONY: train test test-guests check fix bench soak clean
 
 train: .venv/train  ## train CartPole with PPO: a policy, its curve and its video, under runs/
 	$(BIN)/superdex train CartPole
 
 test: check  ## lint, types and tests
 	$(BIN)/python -m pytest
+
+test-guests: .venv/dev .venv/guests .venv-rllib/installed  ## other people's trainers (minutes)
+	$(BIN)/python -m pytest tests/guests --ignore tests/guests/test_rllib.py
+	.venv-rllib/bin/python -m pytest tests/guests/test_rllib.py
 
 check: .venv/dev  ## lint and types
 	$(BIN)/ruff check
@@ -28,11 +32,16 @@ soak: .venv/dev  ## ten minutes of faults, recovery, checkpoints and fuzzing, an
 	SUPERDEX_CYCLES=200 $(BIN)/python -m pytest tests/lab/gym/vector/test_lifecycle.py -k many_cycles
 
 clean:  ## remove .venv and caches
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-rllib .pytest_cache .ruff_cache .hypothesis
 
 .venv/pyvenv.cfg:
 	$(PYTHON) -m venv .venv
 
 .venv/%: pyproject.toml constraints.txt | .venv/pyvenv.cfg
 	$(INSTALL) ".[$*]"
+	touch $@
+
+.venv-rllib/installed: pyproject.toml constraints.txt  # apart: RLlib pins an older Gymnasium
+	$(PYTHON) -m venv .venv-rllib
+	.venv-rllib/bin/pip install --quiet --constraint constraints.txt --editable . "ray[rllib]" torch pytest hypothesis
 	touch $@
