@@ -69,6 +69,7 @@ class SceneBatch:
         self.count = count
         self.start = start
         self._batch = batch
+        self._persistent = batch.persistent
         self._tracked: set[str] = set()
         self._of_steps: set[str] = set()  # tracked fields that forward() does not compute
         self._parameters: dict[str, np.ndarray] = {}
@@ -183,7 +184,7 @@ class SceneBatch:
 
     def reset(self, rows: Rows = None) -> None:
         """Put rows into the scene's initial state; tracked fields stay as they are until the next call."""
-        if self._batch.persistent:
+        if self._persistent:
             self._batch.reset(self._ids(rows), stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         select = self._select(rows)
         self.state[select] = self.scene.initial_state

@@ -11,7 +11,8 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from superdex.lab.gym.envs import MochiEnv, MochiEnvCfg, Sim, StructuredArrays, Terminate, Truncate
-from superdex.lab.gym.envs.task_batch import Reasons, TaskBatch
+from superdex.lab.gym.envs.reasons import Reasons
+from superdex.lab.gym.envs.task_batch import TaskBatch
 
 ARM_XML = """
 <mujoco model="arm">

@@ -7,7 +7,7 @@ import pytest
 
 from superdex.lab.gym.envs import Sim
 from superdex.physics import Scene, SceneBatch
-from tests.lab.gym.envs.tasks import ARM_XML, ArmEnv
+from tests.lab.gym.envs.tasks import ARM_XML
 from tests.physics.models import DRIVEN, compiled
 
 ROWS = [None, np.array([0, 1, 2, 3]), np.array([1, 3]), np.array([2])]
@@ -29,7 +29,8 @@ def rows(request: pytest.FixtureRequest) -> np.ndarray | None:
 
 
 def view(physics: SceneBatch, rows: np.ndarray | None, *, writable: bool = True, **kwargs) -> Sim:
-    return Sim(physics, kwargs.pop("task_state", {}), kwargs.pop("members", []), rows, writable=writable, **kwargs)
+    generators = kwargs.pop("generators", np.empty(physics.count, np.object_))
+    return Sim(physics, kwargs.pop("task_state", {}), generators, rows, writable=writable, **kwargs)
 
 
 def chosen(rows: np.ndarray | None) -> list[int]:
@@ -201,17 +202,13 @@ class TestTaskState:
 
 class TestDraws:
     def test_each_environment_draws_from_its_own_generator(self, physics: SceneBatch, rows: np.ndarray | None) -> None:
-        members, twins = ([ArmEnv() for _ in range(4)] for _ in range(2))
-        for index in range(4):
-            members[index].reset(seed=index)
-            twins[index].reset(seed=index)
-        sim, pick = view(physics, rows, members=members), chosen(rows)
+        generators, twins = ([np.random.default_rng(index) for index in range(4)] for _ in range(2))
+        sim, pick = view(physics, rows, generators=np.array(generators, np.object_)), chosen(rows)
         uniform, normal, drawn = sim.random(3), sim.standard_normal(2), sim.draw(lambda g: g.integers(10, size=(2, 2)))
         for position, index in enumerate(pick):
-            generator = twins[index].np_random
+            generator = twins[index]
             assert np.array_equal(uniform[position], generator.random(3))
             assert np.array_equal(normal[position], generator.standard_normal(2))
             assert np.array_equal(drawn[position], generator.integers(10, size=(2, 2)))
         for index in range(4):
-            state = members[index].np_random.bit_generator.state
-            assert state == twins[index].np_random.bit_generator.state
+            assert generators[index].bit_generator.state == twins[index].bit_generator.state

@@ -179,6 +179,39 @@ def test_none_as_a_seed_leaves_the_generator() -> None:
     assert np.array_equal(batch.observation[1], env.reset()[0])
 
 
+def test_a_row_draws_from_its_environments_np_random() -> None:
+    envs = [ArmEnv() for _ in range(3)]
+    envs[2].reset(seed=8)
+    batch, twins = make_batch(envs), [ArmEnv() for _ in range(3)]
+    for index, env in enumerate(envs):
+        env.join(batch.batch, index)
+    twins[2].reset(seed=8)
+    batch.reset(None, [5, 6, None])
+    envs[1].np_random = np.random.default_rng(7)
+    batch.reset(None, None)
+    for index, twin in enumerate(twins):
+        if index < 2:
+            twin.reset(seed=5 + index)
+        else:
+            twin.reset()
+        if index == 1:
+            twin.np_random = np.random.default_rng(7)
+        assert np.array_equal(batch.observation[index], twin.reset()[0])
+        assert envs[index].np_random.bit_generator.state == twin.np_random.bit_generator.state
+    assert [env.np_random_seed for env in envs] == [5, -1, 8]
+
+
+def test_without_a_seed_every_row_gets_a_generator_of_its_own() -> None:
+    envs = [ArmEnv(), ArmEnv()]
+    batch = make_batch(envs)
+    batch.reset(None, None)
+    first, second = (env.np_random for env in envs)
+    assert first.bit_generator.state != second.bit_generator.state
+    batch.reset(None, None)
+    assert envs[0].np_random is first
+    assert envs[1].np_random is second
+
+
 def test_options_reach_the_task() -> None:
     batch = make_batch([ArmEnv() for _ in range(2)])
     batch.reset(None, [0, 1], {"shoulder": 0.4})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from functools import partial
 from itertools import permutations
 from typing import Any
@@ -204,3 +205,34 @@ def test_wire_grows_its_memory() -> None:
     for size in (1, 10, 100_000, 1_000_000, 5, 2_000_000):
         columns: Columns = {key: [ArrayColumn(None, np.arange(size), int)] for key in "ab"}
         assert_same(merge(receiver.receive(sender.send(columns)), size), merge(columns, size))
+
+
+def test_wire_sends_presence_that_columns_share_once() -> None:
+    buffer = SharedBuffer()
+    sender, receiver = ColumnSender(buffer), ColumnReceiver(buffer)
+    some, others = np.arange(6) % 3 > 0, np.arange(6) % 2 > 0
+    values = np.arange(1.0, 7.0)
+
+    def columns_of(masks: Sequence[np.ndarray | None]) -> Columns:
+        return {
+            f"k{i}": [ArrayColumn(None, values if mask is None else values * mask, float, mask)]
+            for i, mask in enumerate(masks)
+        }
+
+    for masks in ([some, some, some], [some, others, some], [None, some, some], [others, None, others]):
+        columns = columns_of(masks)
+        assert_same(merge(receiver.receive(sender.send(columns)), 6), merge(columns, 6))
+    alike, apart = (len(sender.send(columns_of(masks))) for masks in ([some] * 3, [some, others, some]))
+    assert alike < apart
+
+
+def test_wire_uses_its_views_again_only_for_arrays_of_the_same_form() -> None:
+    buffer = SharedBuffer()
+    sender, receiver = ColumnSender(buffer), ColumnReceiver(buffer)
+    for shape, dtype in [((3,), "f8"), ((3,), "i8"), ((3, 2), "f4"), ((4, 2), "f4"), ((3,), "f8"), ((3,), "f8")]:
+        columns: Columns = {
+            "before": [ArrayColumn(slice(0, 2), np.array([1.0, 2.0]), float)],
+            "k": [ArrayColumn(slice(0, shape[0]), np.full(shape, 7, dtype))],
+            "after": [ArrayColumn(None, np.arange(5), int)],
+        }
+        assert_same(merge(receiver.receive(sender.send(columns)), 5), merge(columns, 5))

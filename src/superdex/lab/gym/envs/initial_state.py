@@ -26,6 +26,7 @@ class InitialState:
                 self._quaternions.append(slice(start, start + 4))
             elif model.jnt_limited[joint]:
                 self._low[address], self._high[address] = model.jnt_range[joint]
+        self._is_limited = bool(np.isfinite([self._low, self._high]).any())
 
     def add_noise(self, sim: Sim, scale: float) -> None:
         """Add noise to the rows in play: uniform in +-scale on positions, scale times normal on velocities.
@@ -39,5 +40,5 @@ class InitialState:
         qpos = sim.qpos + (-scale + (2 * scale) * uniform)
         for span in self._quaternions:
             qpos[:, span] /= np.sqrt(np.square(qpos[:, span]).sum(axis=-1, keepdims=True))
-        sim.qpos = np.clip(qpos, self._low, self._high)
+        sim.qpos = qpos.clip(self._low, self._high) if self._is_limited else qpos
         sim.qvel = sim.qvel + scale * normal

@@ -23,10 +23,9 @@ task declared; every hook may write it, in part or by `sim.task[name] = value`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,7 +59,7 @@ class Sim:
     Args:
         physics: the simulations.
         task_state: (count, ...) the task's declared state by name.
-        members: the environments, for their random generators.
+        generators: (count,) the environments' random generators.
         rows: sorted indices of the rows in play, or None for all.
         running: with all rows in play, those that are not about to be reset, or None for all:
             only their generators draw.
@@ -73,7 +72,7 @@ class Sim:
     __slots__ = (
         "_arrays",
         "_derived",
-        "_members",
+        "_generators",
         "_parameters",
         "_physics",
         "_randomizing",
@@ -101,7 +100,7 @@ class Sim:
         self,
         physics: SceneBatch,
         task_state: Mapping[str, NDArray[Any]],
-        members: Sequence[gymnasium.Env],
+        generators: NDArray[np.object_],
         rows: Rows,
         *,
         running: Rows = None,
@@ -114,7 +113,7 @@ class Sim:
         self.model = physics.scene.model
         """The compiled `mujoco.MjModel`, for names, limits and constants."""
         self._physics = physics
-        self._members = members
+        self._generators = generators
         self._rows = rows
         self._running = running
         self._writable = writable
@@ -138,7 +137,8 @@ class Sim:
                 raise AttributeError(f"_reset cannot read {name!r}: derived fields are computed after it.")
             whole = self._physics.field(name)
             array = whole[:] if self._rows is None else whole[self._rows]
-            array.flags.writeable = self._writable and whole.flags.writeable
+            if not (self._writable and whole.flags.writeable):
+                array.setflags(write=False)
             self._arrays[name] = array
         return array
 
@@ -188,7 +188,7 @@ class Sim:
 
     def random(self, size: int) -> NDArray[np.float64]:
         """(N, size) uniform numbers in [0, 1), each environment's from its own `np_random`."""
-        generators = self._generators()
+        generators = self._drawing()
         drawn = np.empty((len(generators), size))
         for generator, row in zip(generators, drawn, strict=True):
             generator.random(out=row)
@@ -200,7 +200,7 @@ class Sim:
 
     def standard_normal(self, size: int) -> NDArray[np.float64]:
         """(N, size) standard normal numbers, each environment's from its own `np_random`."""
-        generators = self._generators()
+        generators = self._drawing()
         drawn = np.empty((len(generators), size))
         for generator, row in zip(generators, drawn, strict=True):
             generator.standard_normal(out=row)
@@ -216,13 +216,12 @@ class Sim:
 
     def draw(self, sample: Callable[[np.random.Generator], Any]) -> NDArray[Any]:
         """(N, ...) `sample(generator)` for each environment and its own generator, stacked."""
-        return self._spread(np.stack([sample(generator) for generator in self._generators()]))
+        return self._spread(np.stack([sample(generator) for generator in self._drawing()]))
 
-    def _generators(self) -> list[np.random.Generator]:
+    def _drawing(self) -> list[np.random.Generator]:
         """The generators of the environments that draw."""
         rows = self._rows if self._running is None else self._running
-        members = self._members if rows is None else [self._members[row] for row in rows.tolist()]
-        return [member._np_random or member.np_random for member in members]
+        return (self._generators if rows is None else self._generators[rows]).tolist()
 
     def _spread(self, drawn: NDArray[Any]) -> NDArray[Any]:
         """(N, ...) what was drawn, and zeros for environments that are about to be reset."""

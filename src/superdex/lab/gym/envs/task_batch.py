@@ -11,13 +11,15 @@ or None for all.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
+from superdex.lab.gym.envs.reasons import Reasons
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.types import Mask, Rows, StructuredArrays, Terminate, Truncate
 from superdex.physics import SceneBatch
@@ -25,7 +27,7 @@ from superdex.physics import SceneBatch
 if TYPE_CHECKING:
     from superdex.lab.gym.envs.mochi_env import MochiEnv
 
-__all__ = ["DIVERGED", "EPISODE_LIMIT", "NOT_RESET", "Reasons", "TaskBatch", "of_single_row"]
+__all__ = ["DIVERGED", "EPISODE_LIMIT", "NOT_RESET", "TaskBatch"]
 
 DIVERGED = "Simulation diverged"
 EPISODE_LIMIT = "Steps per episode reached"
@@ -34,16 +36,6 @@ NOT_RESET = -1
 """In `episode_steps`: the environment has never been reset."""
 
 _MAX_REASONS = 255
-_Array = TypeVar("_Array", bound=np.ndarray)
-
-
-class Reasons(NamedTuple):
-    """A reason, or none, for each row in play, as codes into a table of few strings."""
-
-    codes: NDArray[np.uint8]
-    """(N,)"""
-    table: tuple[str | None, ...]
-    """`table[0]` is None: no reason."""
 
 
 class TaskBatch:
@@ -67,6 +59,11 @@ class TaskBatch:
             name: np.zeros((len(members), *shape), dtype) for name, (shape, dtype) in self.task.declared_state.items()
         }
         """(N, *shape) the task's declared state by name."""
+        self.generators = np.array([member._np_random for member in members], np.object_)
+        """(N,) the environments' random generators, None for one that has never been reset."""
+        for index, member in enumerate(members):
+            member._generator = self.generators[index : index + 1]
+        self._seeded = False
         self._reasons: dict[str | None, int] = {None: 0}
 
     def row(self, index: int) -> TaskBatch:
@@ -76,6 +73,8 @@ class TaskBatch:
         row.task = row.members[0]
         row.physics = self.physics.row(index)
         row.episode_steps = self.episode_steps[index : index + 1]
+        row.generators = self.generators[index : index + 1]
+        row._seeded = False
         row.task_state = {name: state[index : index + 1] for name, state in self.task_state.items()}
         row._reasons = self._reasons
         return row
@@ -98,25 +97,21 @@ class TaskBatch:
         Returns:
             The task's infos, each of one entry per row in play.
         """
-        if seeds is not None:
-            indices = range(len(self.members)) if rows is None else rows.tolist()
-            for index, seed in zip(indices, seeds, strict=True):
-                if seed is not None:
-                    member = self.members[index]
-                    member._np_random, member._np_random_seed = seeding.np_random(seed)
         select = slice(None) if rows is None else rows
+        if seeds is not None or not self._seeded:
+            self._seed(rows, seeds)
         self.physics.reset(rows)
         self.episode_steps[select] = 0
         for state in self.task_state.values():
             state[select] = 0
         if self.task.randomized_fields:
             self._randomize(rows)
-        sim = Sim(self.physics, self.task_state, self.members, rows, writable=True, derived=False)
+        sim = Sim(self.physics, self.task_state, self.generators, rows, writable=True, derived=False)
         self.task._reset(sim, options or {})
         sim.commit()
         if self.task.derived_fields:
             self.physics.forward(rows)
-        sim = Sim(self.physics, self.task_state, self.members, rows, writable=False)
+        sim = Sim(self.physics, self.task_state, self.generators, rows, writable=False)
         out = observation if rows is None else np.empty((sim.num, *observation.shape[1:]), observation.dtype)
         info = self._observe(sim, out)[1]
         sim.commit()
@@ -124,9 +119,18 @@ class TaskBatch:
             observation[rows] = out
         return info
 
+    def _seed(self, rows: Rows, seeds: Sequence[int | None] | None) -> None:
+        """Make the generators that were given a seed, and those that there never were."""
+        indices = range(len(self.members)) if rows is None else rows.tolist()
+        for index, seed in zip(indices, seeds or itertools.repeat(None, len(indices)), strict=True):
+            if seed is not None or self.generators[index] is None:
+                member = self.members[index]
+                member._np_random, member._np_random_seed = seeding.np_random(seed)
+        self._seeded = None not in self.generators.tolist()
+
     def _randomize(self, rows: Rows) -> None:
         self.physics.reset_parameters(rows)
-        sim = Sim(self.physics, self.task_state, self.members, rows, writable=False, derived=False, randomizing=True)
+        sim = Sim(self.physics, self.task_state, self.generators, rows, writable=False, derived=False, randomizing=True)
         self.task._randomize(sim)
         sim.commit()
         self.physics.apply_parameters(rows)
@@ -172,13 +176,13 @@ class TaskBatch:
         return infos
 
     def _sim_of_step(self, rows: Rows, *, writable: bool) -> Sim:
-        return Sim(self.physics, self.task_state, self.members, None, running=rows, writable=writable)
+        return Sim(self.physics, self.task_state, self.generators, None, running=rows, writable=writable)
 
     def _act(self, rows: Rows, action: NDArray[Any]) -> StructuredArrays:
         """Apply actions (N, size), clipped if the task wants it, and run the control step's substeps."""
         space = self.task.action_layout
         if self.task.clips_actions:
-            action = np.clip(action, space.low, space.high)
+            action = action.clip(space.low, space.high)
         controls = space.split(action.astype(space.dtype, copy=False))
         substeps = self.task.cfg.num_substeps
         calls, per_call = (substeps, 1) if self.task.acts_per_substep else (1, substeps)
@@ -244,7 +248,7 @@ class TaskBatch:
         if diverged is not None:
             terminated[diverged] = self._code(DIVERGED)
         for stop in self.task._check_stop_criteria(sim, observation, info):
-            if not isinstance(stop, Terminate | Truncate):
+            if not isinstance(stop, (Terminate, Truncate)):
                 raise ValueError(
                     f"{type(self.task).__name__}._check_stop_criteria must return a list of Terminate(mask, reason) and"
                     f" Truncate(mask, reason), got an item {stop!r}."
@@ -263,7 +267,7 @@ class TaskBatch:
 
     def _mark(self, codes: NDArray[np.uint8], mask: Mask, reason: str) -> None:
         """Give `reason` to the rows in `mask` that have none yet."""
-        if mask.any():
+        if np.count_nonzero(mask):
             codes[mask & (codes == 0)] = self._code(reason)
 
     def _code(self, reason: str) -> int:
@@ -286,15 +290,3 @@ def _per_row(value: Any, num: int, what: str) -> np.ndarray:
     if array.shape[:1] != (num,):
         raise ValueError(f"{what} must have a leading axis of {num} rows, got shape {array.shape}.")
     return array
-
-
-def of_single_row(infos: Mapping[str, NDArray[Any] | Reasons]) -> dict[str, Any]:
-    """Infos of one row as Gymnasium gives them for one environment."""
-    return {
-        name: value.table[value.codes[0]]
-        if isinstance(value, Reasons)
-        else value[0].item()
-        if value.dtype.kind == "b" and value.ndim == 1  # Gymnasium batches bool, but not numpy.bool_
-        else value[0]
-        for name, value in infos.items()
-    }

@@ -69,13 +69,13 @@ class Autoreset:
         return columns
 
     def _step_next(self, actions: np.ndarray, out: StepBuffers) -> Columns:
-        ended = np.flatnonzero(self.pending)
+        ended = self.pending.nonzero()[0]
         if not ended.size:
             return self.backend.step(None, actions, out)
         if ended.size == len(self.pending):
             columns: Columns = self.backend.reset(None, None, None, out.observation)
         else:
-            columns = self.backend.step(np.flatnonzero(~self.pending), actions, out)
+            columns = self.backend.step((~self.pending).nonzero()[0], actions, out)
             extend(columns, self.backend.reset(ended, None, None, out.observation))
         out.reward[ended] = 0.0
         out.terminated[ended] = False

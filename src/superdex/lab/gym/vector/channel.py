@@ -38,7 +38,8 @@ class Channel:
 
     def send(self, message: bytes) -> bool:
         """Send `message` after what is still to be sent; see `flush`."""
-        self._outgoing = memoryview(bytes(self._outgoing) + _LENGTH.pack(len(message)) + message)
+        message = _LENGTH.pack(len(message)) + message
+        self._outgoing = memoryview(bytes(self._outgoing) + message if self._outgoing else message)
         return self.flush()
 
     def flush(self) -> bool:

@@ -80,10 +80,10 @@ class CodedColumn:
         """Put the strings into an object array over all environments, which holds None so far."""
         part = self if self.table[0] is None else self.compact()
         # most environments have no reason to give: only the others are looked at
-        some = np.flatnonzero(part.codes != 0) if part.table[0] is None else np.arange(len(part.codes))
+        some = part.codes.nonzero()[0] if part.table[0] is None else np.arange(len(part.codes))
         if some.size:
             rows = some if part.rows is None else move_rows(some, part.rows)
-            out[rows] = [part.table[code] for code in part.codes[some]]
+            out[rows] = np.array(part.table, dtype=object)[part.codes[some]]
 
     def take(self, rows: ColumnRows, kept: np.ndarray) -> CodedColumn:
         """The entries at `kept`, which stand for `rows`."""

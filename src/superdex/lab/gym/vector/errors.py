@@ -20,8 +20,7 @@ from __future__ import annotations
 import pickle
 import signal
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,16 +101,22 @@ def blame(error: BaseException, environment: int) -> None:
     setattr(error, _BLAMED, environment)
 
 
-@contextmanager
-def environment_named(first_environment: int) -> Iterator[None]:
+class environment_named:
     """Exceptions that pass get a note with the blamed environment; `first_environment` is the index of row 0."""
-    try:
-        yield
-    except Exception as error:
-        environment = error.__dict__.pop(_BLAMED, None)
-        if environment is not None:
-            name_environment(error, first_environment + environment)
-        raise
+
+    __slots__ = ("_first_environment",)
+
+    def __init__(self, first_environment: int) -> None:
+        self._first_environment = first_environment
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            environment = error.__dict__.pop(_BLAMED, None)
+            if environment is not None:
+                name_environment(error, self._first_environment + environment)
 
 
 def name_environment(error: BaseException, environment: int, by: str = "Raised in") -> None:

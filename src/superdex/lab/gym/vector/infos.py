@@ -132,12 +132,12 @@ def _common_dtype(values: list[np.ndarray]) -> np.dtype | None:
 
     It is looked up once, over the sorted set: pairwise promotion would depend on the order.
     """
-    first = values[0]
-    if all(v.dtype == first.dtype and v.shape[1:] == first.shape[1:] for v in values):
-        return first.dtype
-    if any(v.shape[1:] != first.shape[1:] for v in values):
+    if len({v.shape[1:] for v in values}) > 1:
         return None
-    dtypes = sorted({v.dtype for v in values}, key=str)
+    dtypes = {v.dtype for v in values}
+    if len(dtypes) == 1:
+        return values[0].dtype
+    dtypes = sorted(dtypes, key=str)
     kinds = {dtype.kind for dtype in dtypes}
     if kinds <= _NUMBERS or (len(kinds) == 1 and kinds <= _WIDENING):
         return np.result_type(*dtypes)

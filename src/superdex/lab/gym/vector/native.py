@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 from superdex.lab.gym.envs.capturing import capture, restore, section_key
 from superdex.lab.gym.envs.env_state import Section, SectionKey
 from superdex.lab.gym.envs.mochi_env import MochiEnv
-from superdex.lab.gym.envs.task_batch import Reasons, TaskBatch
+from superdex.lab.gym.envs.reasons import Reasons
+from superdex.lab.gym.envs.task_batch import TaskBatch
 from superdex.lab.gym.vector.attributes import run_all
 from superdex.lab.gym.vector.backend import Rows, StepBuffers
 from superdex.lab.gym.vector.columns import ArrayColumn, CodedColumn, Column, Columns, ObjectColumn
@@ -45,30 +45,31 @@ class NativeBackend:
         observation: np.ndarray,
     ) -> Columns:
         """See `Backend.reset`."""
-        with self._batch_named():
+        try:
             infos = self.batch.reset(rows, seeds, options, observation)
+        except Exception as error:
+            self._name(error)
+            raise
         return {name: [_column(value, rows, None)] for name, value in infos.items()}
 
     def step(self, rows: Rows, actions: np.ndarray, out: StepBuffers) -> Columns:
         """See `Backend.step`."""
-        with self._batch_named():
+        try:
             infos = self.batch.step(rows, actions, out.observation, out.reward, out.terminated, out.truncated)
+        except Exception as error:
+            self._name(error)
+            raise
         if rows is None:
             return {name: [_column(value, None, None)] for name, value in infos.items()}
         present = np.zeros(self.num_envs, np.bool_)
         present[rows] = True
-        absent = ~present
+        absent = (~present).nonzero()[0]
         for value in infos.values():
             (value.codes if isinstance(value, Reasons) else value)[absent] = 0
         return {name: [_column(value, None, present)] for name, value in infos.items()}
 
-    @contextmanager
-    def _batch_named(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            error.add_note(f"Raised in a native batch of {self.num_envs} x {type(self.envs[0]).__name__}.")
-            raise
+    def _name(self, error: Exception) -> None:
+        error.add_note(f"Raised in a native batch of {self.num_envs} x {type(self.envs[0]).__name__}.")
 
     def final_observations(self, rows: NDArray[np.int64], observation: np.ndarray) -> np.ndarray:
         """See `Backend.final_observations`."""

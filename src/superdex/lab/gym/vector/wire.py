@@ -31,7 +31,7 @@ __all__ = ["ColumnReceiver", "ColumnSender", "dumps"]
 _TOKEN, _FULL = b"t", b"f"
 _SMALLEST_ARENA = 1 << 16
 _IN_ARENA = True
-"""In a schema, stands for rows or presence that are an array."""
+"""In a schema, stands for rows that are an array."""
 
 
 def dumps(value: Any, what: str) -> bytes:
@@ -46,29 +46,46 @@ def dumps(value: Any, what: str) -> bytes:
 
 
 class _Arena:
-    """Arrays one after another in a shared buffer; both sides walk it in the same order."""
+    """Arrays one after another in a shared buffer; both sides walk it in the same order.
+
+    The views of the last walk serve again as long as this one meets arrays of the same form.
+    """
 
     def __init__(self, buffer: SharedBuffer) -> None:
         self._buffer = buffer
         self._memory: mmap.mmap | bytearray = bytearray()
-        self._offset = 0
+        self._views: list[np.ndarray] = []
+        self._offsets = [0]
+        self.position = 0
+        """How many arrays lie behind."""
 
     def rewind(self) -> None:
-        self._offset = 0
+        self.position = 0
 
     def put(self, values: np.ndarray) -> None:
-        end = self._offset + values.nbytes
+        end = self._offsets[self.position] + values.nbytes
         if end > len(self._memory):
             self._buffer.allocate(max(2 * end, _SMALLEST_ARENA))
         self.get(values.shape, values.dtype)[...] = values
 
     def get(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        end = self._offset + math.prod(shape) * dtype.itemsize
+        position = self.position
+        self.position += 1
+        if position < len(self._views):
+            view = self._views[position]
+            if view.shape == shape and view.dtype == dtype:
+                return view
+        end = self._offsets[position] + math.prod(shape) * dtype.itemsize
         if end > len(self._memory):
             self._memory = self._buffer.map()  # the sender has made it larger
-        view = np.ndarray(shape, dtype, buffer=self._memory, offset=self._offset)
-        self._offset = align(end)
+        view = np.ndarray(shape, dtype, buffer=self._memory, offset=self._offsets[position])
+        self._views[position:] = [view]
+        self._offsets[position + 1 :] = [align(end)]
         return view
+
+    def again(self, position: int) -> np.ndarray:
+        """An array that lies behind."""
+        return self._views[position]
 
 
 class ColumnSender:
@@ -79,12 +96,14 @@ class ColumnSender:
         self._schema: Any = None
         self._lengths = array("q")
         self._others: list[tuple[Hashable, Column]] = []
+        self._present: tuple[np.ndarray | None, int] = (None, 0)
 
     def send(self, columns: Columns) -> bytes:
         """Write the arrays of `columns` to the buffer; the message that goes with them."""
         self._arena.rewind()
         self._lengths = array("q")
         self._others = []
+        self._present = (None, 0)
         schema = self._pack(columns)
         if schema == self._schema and not self._others:
             return _TOKEN + self._lengths.tobytes()
@@ -122,11 +141,16 @@ class ColumnSender:
             return _IN_ARENA
         return rows
 
-    def _pack_present(self, present: np.ndarray | None) -> Any:
-        if present is not None:
+    def _pack_present(self, present: np.ndarray | None) -> int | None:
+        """Where in the arena it is; columns in a row often share one."""
+        if present is None:
+            return None
+        known, position = self._present
+        if present is not known:
+            position = self._arena.position
+            self._present = present, position
             self._put(present)
-            return _IN_ARENA
-        return None
+        return position
 
     def _put(self, values: np.ndarray) -> None:
         self._arena.put(values)
@@ -171,8 +195,9 @@ class ColumnReceiver:
         if kind is NestedColumn:
             return NestedColumn(rows, self._unpack(*details))
         present, *form = details
-        if present is _IN_ARENA:
-            present = self._get((), np.dtype(np.bool_))
+        if present is not None:
+            known = present < self._arena.position
+            present = self._arena.again(present) if known else self._get((), np.dtype(np.bool_))
         if kind is CodedColumn:
             return CodedColumn(rows, self._get((), np.dtype(np.uint8)), form[0], present)
         origin, dtype, shape = form
