@@ -75,13 +75,13 @@ class Scene:
 
     def make_batch(self, count: int, num_threads: int = 0) -> SceneBatch:
         """`count` new simulations in the initial state, stepped on `num_threads` threads (0: one per logical CPU)."""
-        rows = mujoco_batch.Batch(self._simulated_model, count, num_threads, self._persistent)
+        rows = mujoco_batch.Batch(self.simulated_model, count, num_threads, self._persistent)
         batch = SceneBatch(self, rows, 0, count)
         batch.reset()
         return batch
 
     @cached_property
-    def _simulated_model(self) -> mujoco.MjModel:
+    def simulated_model(self) -> mujoco.MjModel:
         """The model as it is when the first simulation is made; `model` may be changed afterwards."""
         return copy.copy(self.model)
 

@@ -555,8 +555,10 @@ class TestConfiguration:
             assert env.cfg == ArmEnv.Cfg(gain=0.7)
 
     def test_an_unknown_render_mode_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="PendulumEnv has no render mode 'human'; it has none"):
-            PendulumEnv(render_mode="human")
+        with pytest.raises(
+            ValueError, match=r"PendulumEnv has no render mode 'ascii'; it has \['human', 'rgb_array'\]"
+        ):
+            PendulumEnv(render_mode="ascii")
 
     def test_the_time_step_is_that_of_the_configuration(self) -> None:
         env = PendulumEnv(control_frequency=10, simulation_frequency=400)

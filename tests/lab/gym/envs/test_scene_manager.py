@@ -215,6 +215,8 @@ def other_value(cls: type[MochiEnv], field: dataclasses.Field) -> Any:
         "steps_per_episode": 7,
         "render_mode": None,
         "render_size": (64, 48),
+        "render_quality": "nice",
+        "render_camera": "track",
         "control_frequency": cls.Cfg().control_frequency / 5,
         "simulation_frequency": cls.Cfg().simulation_frequency * 3,
         "healthy_z_range": (0.1, 2.0),

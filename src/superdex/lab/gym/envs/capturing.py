@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["capture", "restore", "section_key"]
 
 # These change how an environment is run and shown, but nothing in its rollout.
-_INDIFFERENT = ("use_shared_scenes", "num_worker_threads", "render_mode", "render_size")
+_INDIFFERENT = (
+    *("use_shared_scenes", "num_worker_threads"),
+    *("render_mode", "render_size", "render_quality", "render_camera"),
+)
 
 _WORD = (1 << 64) - 1
 _TASK, _DERIVED, _MODEL = "task.", "derived.", "model."

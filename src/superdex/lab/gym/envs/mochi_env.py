@@ -44,7 +44,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import mujoco
@@ -56,14 +56,16 @@ from superdex.lab.gym.envs.capturing import capture, restore, section_key
 from superdex.lab.gym.envs.config import TaskCfg
 from superdex.lab.gym.envs.env_state import EnvState, require_state
 from superdex.lab.gym.envs.hooks import TaskHooks
+from superdex.lab.gym.envs.reasons import of_single_row
+from superdex.lab.gym.envs.rendering import RENDER_MODES, Rendered
 from superdex.lab.gym.envs.scene_manager import SceneManager
-from superdex.lab.gym.envs.task_batch import NOT_RESET, TaskBatch, of_single_row
+from superdex.lab.gym.envs.task_batch import NOT_RESET, TaskBatch
 from superdex.physics import Scene
 
 __all__ = ["MochiEnv"]
 
 
-class MochiEnv(TaskHooks, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: ignore[override]
+class MochiEnv(TaskHooks, Rendered, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: ignore[override]
     """A task over rows of a scene; see the module's docstring.
 
     Args:
@@ -75,7 +77,7 @@ class MochiEnv(TaskHooks, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: i
         RuntimeError: if the scene cannot be shared and `use_shared_scenes` is set.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012 (an instance gets its own)
 
     def __init__(self, cfg: TaskCfg | Mapping[str, Any] | None = None, **overrides: Any) -> None:
         self.cfg = self.Cfg.make(cfg, **overrides)
@@ -90,6 +92,7 @@ class MochiEnv(TaskHooks, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: i
         if self.cfg.use_shared_scenes and self.scene.has_rom_actors:
             self.close()
             self.scene.require_capturable()
+        self.metadata = {**self.metadata, "render_fps": round(1 / self.dt, 6)}
 
     # The scene
 
@@ -137,6 +140,8 @@ class MochiEnv(TaskHooks, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: i
         observation = np.empty((1, self.observation_layout.size), self.observation_layout.dtype)
         info = batch.reset(None, [seed], options, observation)
         self._observation[:] = observation[0]
+        if self.render_mode == "human":
+            self.render()
         return observation[0], of_single_row(info)
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
@@ -163,12 +168,15 @@ class MochiEnv(TaskHooks, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: i
         reward, terminated, truncated = np.empty(1), np.empty(1, np.bool_), np.empty(1, np.bool_)
         info = self.batch.step(None, action[None], observation, reward, terminated, truncated)
         self._observation[:] = observation[0]
+        if self.render_mode == "human":
+            self.render()
         return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), of_single_row(info)
 
     def close(self) -> None:
         """Let go of the scene; its other environments keep working. May be called twice."""
         self._closed = True
         self._batch = self._joined = None
+        self._stop_showing()
         if self._release_scene is not None:
             self._release_scene()
             self._release_scene = None
@@ -217,6 +225,20 @@ class MochiEnv(TaskHooks, gymnasium.Env[NDArray[Any], NDArray[Any]]):  # type: i
     def join(self, batch: TaskBatch, index: int) -> None:
         """From now on be row `index` of a native batch, which the environment must be a member of."""
         self._batch, self._joined = None, (batch, index)
+
+    @property
+    def _np_random(self) -> np.random.Generator | None:  # type: ignore[override]
+        """The generator behind `np_random`, or None before the first reset."""
+        return self._generator[0]
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator | None) -> None:  # type: ignore[override]
+        self._generator[0] = generator
+
+    @cached_property
+    def _generator(self) -> NDArray[np.object_]:
+        """(1,) where that is kept: in `TaskBatch.generators`, once the environment is part of a batch."""
+        return np.empty(1, np.object_)
 
     @property
     def shares_scene(self) -> bool:

@@ -16,12 +16,13 @@ import numpy as np
 
 from superdex.lab.gym.vector.errors import name_environment
 
-__all__ = ["call_envs", "check_shared", "run_all", "same_attributes", "set_env_attr"]
+__all__ = ["call_envs", "check_shared", "render_envs", "run_all", "same_attributes", "set_env_attr"]
 
 # What each environment has of its own without being another task: its rows, generator, lifetime and spaces.
 _OWN = frozenset(
     (
-        *("cfg", "scene", "spec", "_np_random", "_np_random_seed", "_batch", "_joined", "_closed", "_release_scene"),
+        *("cfg", "scene", "spec", "_generator", "_np_random_seed", "_batch", "_joined", "_closed", "_release_scene"),
+        *("_renderer", "_viewer"),
         *("observation_space", "action_space", "observation_layout", "action_layout", "_observation", "_initial"),
     )
 )
@@ -43,6 +44,11 @@ def call_envs(
             name_environment(error, index)
             raise
     return results
+
+
+def render_envs(envs: Sequence[gymnasium.Env], environments: Iterable[int], first_environment: int = 0) -> list[Any]:
+    """What `render` of the chosen environments returns, by global index; that of `envs[0]` is `first_environment`."""
+    return [call_envs([envs[index - first_environment]], "render", (), {}, index)[0] for index in environments]
 
 
 def set_env_attr(envs: Sequence[gymnasium.Env], name: str, values: Sequence[Any], first_environment: int = 0) -> None:

@@ -31,7 +31,13 @@ from numpy.typing import NDArray
 from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey, require_state
 from superdex.lab.gym.vector.attributes import check_shared
 from superdex.lab.gym.vector.backend import InnerBackend, StepBuffers
-from superdex.lab.gym.vector.checks import check_actions, check_options, check_running, check_seeds
+from superdex.lab.gym.vector.checks import (
+    check_actions,
+    check_environments,
+    check_options,
+    check_running,
+    check_seeds,
+)
 from superdex.lab.gym.vector.columns import Columns
 from superdex.lab.gym.vector.infos import merge
 
@@ -184,9 +190,18 @@ class BatchedVectorEnv(VectorEnv):
             if not any(known):
                 self._marks = self._marks | {name}  # the caller's own, which no hook reads
 
-    def render(self) -> tuple[Any, ...]:
-        """The frames of all environments."""
-        return self.call("render")
+    def render(self, environments: Sequence[int] | np.ndarray | None = None) -> tuple[Any, ...]:
+        """What `render` of each environment returns: its frame, (height, width, 3), in render mode "rgb_array".
+
+        Args:
+            environments: indices, or a boolean mask (num_envs,), of those to render, None for all;
+                the others, and workers that have none of these, do nothing.
+
+        Raises:
+            ValueError, TypeError: if there is no such environment.
+        """
+        self._require_open()
+        return self._render_envs(check_environments(environments, self.num_envs))
 
     def capture_state(self) -> EnvState:
         """Everything that decides the environments' future; see `superdex.lab.gym.envs.env_state`.
@@ -262,6 +277,10 @@ class BatchedVectorEnv(VectorEnv):
     @abstractmethod
     def _call_envs(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """`call` on every environment."""
+
+    @abstractmethod
+    def _render_envs(self, environments: list[int]) -> tuple[Any, ...]:
+        """What `render` returns for each of these environments, in this order."""
 
     @abstractmethod
     def _set_env_attr(self, name: str, values: list[Any] | tuple[Any, ...]) -> None:

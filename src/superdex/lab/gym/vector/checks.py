@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "check_actions",
+    "check_environments",
     "check_options",
     "check_running",
     "check_seeds",
@@ -83,6 +84,31 @@ def _refuse_rows(what: str, bad: NDArray[np.bool_]) -> None:
         f"The actions of {len(rows)} environment(s) {what}: environment {named}. "
         "Nothing was stepped; check what computes the actions."
     )
+
+
+def check_environments(environments: Any, num_envs: int) -> list[int]:
+    """The chosen environments in the order given: all (None), those of a boolean mask (num_envs,), or by index."""
+    if environments is None:
+        return list(range(num_envs))
+    chosen = np.asarray(environments)
+    if chosen.dtype == np.bool_:
+        if chosen.shape != (num_envs,):
+            raise ValueError(
+                f"A mask of environments has one boolean for each of the {num_envs}, got shape {chosen.shape}."
+            )
+        return np.flatnonzero(chosen).tolist()
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
+        raise TypeError(
+            "environments must be None (all), a list of indices, or a boolean mask with one entry per environment,"
+            f" got {environments!r}."
+        )
+    indices: list[int] = chosen.tolist()
+    for index in indices:
+        if not 0 <= index < num_envs:
+            raise ValueError(f"There is no environment {index}: they are numbered from 0 to {num_envs - 1}.")
+    if len(set(indices)) < len(indices):
+        raise ValueError(f"Each environment can be chosen once, got {indices}.")
+    return indices
 
 
 def check_running(ended: NDArray[np.bool_]) -> None:

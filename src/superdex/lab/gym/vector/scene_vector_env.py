@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from superdex.lab.gym.envs import MochiEnv, TaskCfg
 from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey
-from superdex.lab.gym.vector.attributes import call_envs, run_all, set_env_attr
+from superdex.lab.gym.vector.attributes import call_envs, render_envs, run_all, set_env_attr
 from superdex.lab.gym.vector.autoreset import Autoreset
 from superdex.lab.gym.vector.backend import StepBuffers
 from superdex.lab.gym.vector.base import BatchedVectorEnv, check_autoreset_mode
@@ -120,6 +120,9 @@ class SceneVectorEnv(BatchedVectorEnv):
 
     def _call_envs(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(call_envs(self.envs, name, args, kwargs))
+
+    def _render_envs(self, environments: list[int]) -> tuple[Any, ...]:
+        return tuple(render_envs(self.envs, environments))
 
     def _set_env_attr(self, name: str, values: Sequence[Any]) -> None:
         set_env_attr(self.envs, name, values)

@@ -10,6 +10,7 @@ The caller sends one request at a time and gets exactly one reply:
 | `RESET` (seeds, pickled options, pending) | infos |
 | `STEP` | infos |
 | `CALL` (name, args, kwargs) | a list of results |
+| `RENDER` indices | what their `render` returns |
 | `SET` (name, values) | `OK` |
 | `KEYS` | what each environment's state must fit |
 | `CAPTURE` | the states of the environments, and which are pending |
@@ -42,7 +43,7 @@ import gymnasium
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 
-from superdex.lab.gym.vector.attributes import call_envs, set_env_attr
+from superdex.lab.gym.vector.attributes import call_envs, render_envs, set_env_attr
 from superdex.lab.gym.vector.autoreset import Autoreset
 from superdex.lab.gym.vector.backend import InnerBackend
 from superdex.lab.gym.vector.channel import Channel
@@ -62,6 +63,7 @@ __all__ = [
     "GREETING",
     "KEYS",
     "OK",
+    "RENDER",
     "RESET",
     "RESTORE",
     "SET",
@@ -73,7 +75,7 @@ __all__ = [
     "run_worker",
 ]
 
-ATTACH, CALL, CAPTURE, CLOSE, ERROR, KEYS, OK, RESET, RESTORE, SET, STEP = (bytes([code]) for code in range(11))
+ATTACH, CALL, CAPTURE, CLOSE, ERROR, KEYS, OK, RENDER, RESET, RESTORE, SET, STEP = (bytes([i]) for i in range(12))
 """The first byte of every message."""
 GREETING = b""
 """The only message without one."""
@@ -216,6 +218,7 @@ class _Worker:
             RESET: self._reset,
             STEP: self._step,
             CALL: self._call,
+            RENDER: self._render,
             SET: self._set,
             KEYS: self._keys,
             CAPTURE: self._capture,
@@ -260,6 +263,11 @@ class _Worker:
         name, args, kwargs = pickle.loads(request)
         results = call_envs(self._autoreset.backend.envs, name, args, kwargs, self._first)
         return OK + dumps(results, f"What {name!r} returned")
+
+    def _render(self, request: bytes) -> bytes:
+        environments = pickle.loads(request)
+        frames = render_envs(self._autoreset.backend.envs, environments, self._first)
+        return OK + dumps(frames, "What 'render' returned")
 
     def _set(self, request: bytes) -> bytes:
         name, values = pickle.loads(request)

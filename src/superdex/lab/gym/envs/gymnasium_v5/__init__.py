@@ -6,7 +6,7 @@
 For the same seed and actions, observations, rewards, flags and every info of the
 original are equal (`==`) to those of the installed Gymnasium's own class under its
 `TimeLimit`. Ours come with more infos, and end an episode whose simulation diverges.
-What is not there yet: rendering, and the keywords that are about it.
+Pictures are taken from views of our own (`render_size`, `render_quality`, `render_camera`).
 """
 
 from superdex.lab.gym.envs.gymnasium_v5.ant import AntV5Cfg, AntV5Env

@@ -16,7 +16,6 @@ Wrenches and the position of `main_body` are one substep behind the state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,15 +23,16 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.gymnasium_v5.base import Range, squared_cost, unbounded
-from superdex.lab.gym.envs.gymnasium_v5.spatial import SpatialRunnerCfg, SpatialRunnerEnv, rewards_less_costs
+from superdex.lab.gym.envs.gymnasium_v5.spatial import SpatialWalkerCfg, SpatialWalkerEnv
 from superdex.lab.gym.envs.sim import Sim
-from superdex.lab.gym.envs.types import StructuredArrays, Terminate
+from superdex.lab.gym.envs.types import StructuredArrays
+from superdex.physics.rendering import View
 
 __all__ = ["AntV5Cfg", "AntV5Env"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AntV5Cfg(SpatialRunnerCfg):
+class AntV5Cfg(SpatialWalkerCfg):
     """Configuration of `AntV5Env`: the keywords of Gymnasium's Ant-v5."""
 
     xml_file: str = "ant.xml"
@@ -40,26 +40,23 @@ class AntV5Cfg(SpatialRunnerCfg):
     reset_noise_scale: float = 0.1
     ctrl_cost_weight: float = 0.5
     contact_cost_weight: float = 5e-4
-    """Cost per squared unit of clipped contact wrench."""
     healthy_reward: float = 1.0
-    """Reward of every step in which the ant is healthy."""
-    main_body: int | str = 1
-    """The body, by index or name, whose velocity is rewarded."""
-    terminate_when_unhealthy: bool = True
-    """Whether an unhealthy ant's episode ends."""
     healthy_z_range: Range = (0.2, 1.0)
     """Height of the torso [m] within which the ant is healthy, bounds included."""
+    main_body: int | str = 1
+    """The body, by index or name, whose velocity is rewarded."""
     contact_force_range: Range = (-1.0, 1.0)
     """Range that contact wrenches are clipped to."""
     include_cfrc_ext_in_observation: bool = True
     """Whether contact wrenches are observed."""
 
 
-class AntV5Env(SpatialRunnerEnv):
+class AntV5Env(SpatialWalkerEnv):
     """See the module's docstring."""
 
     Cfg = AntV5Cfg
     cfg: AntV5Cfg
+    view = View(distance=4.5, elevation=-20, follows=1)
     derived_fields = ("cfrc_ext", "xpos")
     normal_velocities = True
 
@@ -83,14 +80,14 @@ class AntV5Env(SpatialRunnerEnv):
         """(N, 6 nbody) clipped contact wrenches."""
         return np.clip(sim.cfrc_ext, *self.cfg.contact_force_range).reshape(sim.num, -1)
 
-    def _make_step_info(self, sim: Sim) -> StructuredArrays:
+    def _is_healthy(self, sim: Sim) -> NDArray[np.bool_]:
         low, high = self.cfg.healthy_z_range
         finite = np.isfinite(sim.qpos).all(axis=-1) & np.isfinite(sim.qvel).all(axis=-1)
-        return {
-            **super()._make_step_info(sim),
-            "healthy": finite & (low <= sim.qpos[:, 2]) & (sim.qpos[:, 2] <= high),
-            "contact_cost": squared_cost(self.cfg.contact_cost_weight, self._wrenches(sim)),
-        }
+        return finite & (low <= sim.qpos[:, 2]) & (sim.qpos[:, 2] <= high)
+
+    def _make_step_info(self, sim: Sim) -> StructuredArrays:
+        contact_cost = squared_cost(self.cfg.contact_cost_weight, self._wrenches(sim))
+        return {**super()._make_step_info(sim), "contact_cost": contact_cost}
 
     def _compute_reward_terms(
         self, action: StructuredArrays, observation: StructuredArrays, info: StructuredArrays
@@ -101,11 +98,3 @@ class AntV5Env(SpatialRunnerEnv):
             "contact": -info["contact_cost"],
             "survive": info["healthy"] * self.cfg.healthy_reward,
         }
-
-    def _total_reward(self, terms: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-        return rewards_less_costs(terms)
-
-    def _check_stop_criteria(
-        self, sim: Sim, observation: StructuredArrays, info: StructuredArrays
-    ) -> Iterable[Terminate]:
-        return [Terminate(~info["healthy"], "Unhealthy")] if self.cfg.terminate_when_unhealthy else []

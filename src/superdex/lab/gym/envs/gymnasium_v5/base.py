@@ -83,6 +83,7 @@ class GymnasiumEnv(MochiEnv):
 
     uid_fields = ("xml_file",)
     clips_actions = False
+    frame_size = (480, 480)
     alphabetical = False
     normal_velocities: ClassVar[bool] = False
     """Whether the noise on initial velocities is normal, not uniform."""
@@ -97,12 +98,14 @@ class GymnasiumEnv(MochiEnv):
         return {"ctrl": Box(bounds[:, 0], bounds[:, 1], dtype=np.float32)}
 
     def _reset(self, sim: Sim, options: Mapping[str, Any]) -> None:
-        scale, model = self.cfg.reset_noise_scale, sim.model
-        sim.qpos += sim.uniform(-scale, scale, model.nq)
+        scale, nq, nv = self.cfg.reset_noise_scale, sim.model.nq, sim.model.nv
         if self.normal_velocities:
-            sim.qvel += scale * sim.standard_normal(model.nv)
-        else:
-            sim.qvel += sim.uniform(-scale, scale, model.nv)
+            sim.qpos += sim.uniform(-scale, scale, nq)
+            sim.qvel += scale * sim.standard_normal(nv)
+        else:  # one call draws what two would, and calls are what a reset costs
+            noise = sim.uniform(-scale, scale, nq + nv)
+            sim.qpos += noise[:, :nq]
+            sim.qvel += noise[:, nq:]
 
     def _apply_action(self, sim: Sim, action: StructuredArrays) -> None:
         sim.ctrl = action["ctrl"]

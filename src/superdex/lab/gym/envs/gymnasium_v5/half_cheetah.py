@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from superdex.lab.gym.envs.gymnasium_v5.planar import PlanarRunnerCfg, PlanarRunnerEnv
+from superdex.physics.rendering import View
 
 __all__ = ["HalfCheetahV5Cfg", "HalfCheetahV5Env"]
 
@@ -34,4 +35,5 @@ class HalfCheetahV5Env(PlanarRunnerEnv):
 
     Cfg = HalfCheetahV5Cfg
     cfg: HalfCheetahV5Cfg
+    view = View(distance=3.2, elevation=-15, follows=1)
     normal_velocities = True

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from superdex.lab.gym.envs.gymnasium_v5.base import Range, within
 from superdex.lab.gym.envs.gymnasium_v5.planar import PlanarWalkerCfg, PlanarWalkerEnv
 from superdex.lab.gym.envs.sim import Sim
+from superdex.physics.rendering import View
 
 __all__ = ["HopperV5Cfg", "HopperV5Env"]
 
@@ -41,6 +42,7 @@ class HopperV5Env(PlanarWalkerEnv):
 
     Cfg = HopperV5Cfg
     cfg: HopperV5Cfg
+    view = View(distance=3.2, elevation=-12, follows=1)
 
     def _is_healthy(self, sim: Sim) -> NDArray[np.bool_]:
         bounds = self.cfg.healthy_state_range

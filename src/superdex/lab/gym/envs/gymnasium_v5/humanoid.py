@@ -14,44 +14,40 @@ Wrenches and the centre of mass are one substep behind the state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from superdex.lab.gym.envs.gymnasium_v5.base import Range, within
+from superdex.lab.gym.envs.gymnasium_v5.base import Range
 from superdex.lab.gym.envs.gymnasium_v5.humanoid_body import HumanoidBodyCfg, HumanoidBodyEnv
-from superdex.lab.gym.envs.gymnasium_v5.spatial import SpatialRunnerCfg, SpatialRunnerEnv, rewards_less_costs
+from superdex.lab.gym.envs.gymnasium_v5.spatial import SpatialWalkerCfg, SpatialWalkerEnv
 from superdex.lab.gym.envs.sim import Sim
-from superdex.lab.gym.envs.types import StructuredArrays, Terminate
+from superdex.lab.gym.envs.types import StructuredArrays
+from superdex.physics.rendering import View
 
 __all__ = ["HumanoidV5Cfg", "HumanoidV5Env"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class HumanoidV5Cfg(HumanoidBodyCfg, SpatialRunnerCfg):
+class HumanoidV5Cfg(HumanoidBodyCfg, SpatialWalkerCfg):
     """Configuration of `HumanoidV5Env`: the keywords of Gymnasium's Humanoid-v5."""
 
     xml_file: str = "humanoid.xml"
     forward_reward_weight: float = 1.25
     contact_cost_weight: float = 5e-7
-    """Cost per squared unit of contact wrench."""
     contact_cost_range: Range = (-np.inf, 10.0)
     """Range that the contact cost is clipped to."""
     healthy_reward: float = 5.0
-    """Reward of every step in which the humanoid is healthy."""
-    terminate_when_unhealthy: bool = True
-    """Whether an unhealthy humanoid's episode ends."""
     healthy_z_range: Range = (1.0, 2.0)
-    """Height of the torso [m] within which the humanoid is healthy."""
 
 
-class HumanoidV5Env(HumanoidBodyEnv, SpatialRunnerEnv):
+class HumanoidV5Env(HumanoidBodyEnv, SpatialWalkerEnv):
     """See the module's docstring."""
 
     Cfg = HumanoidV5Cfg
     cfg: HumanoidV5Cfg
+    view = View(distance=4, elevation=-15, follows=1)
     derived_fields = (*HumanoidBodyEnv.derived_fields, "xipos")
 
     def _place(self, sim: Sim) -> NDArray[np.float64]:
@@ -64,7 +60,6 @@ class HumanoidV5Env(HumanoidBodyEnv, SpatialRunnerEnv):
     def _make_step_info(self, sim: Sim) -> StructuredArrays:
         return {
             **super()._make_step_info(sim),
-            "healthy": within(sim.qpos[:, 2], self.cfg.healthy_z_range),
             **self._costs(sim, self.cfg.contact_cost_weight, self.cfg.contact_cost_range),
         }
 
@@ -77,11 +72,3 @@ class HumanoidV5Env(HumanoidBodyEnv, SpatialRunnerEnv):
             "contact": -info["contact_cost"],
             "survive": info["healthy"] * self.cfg.healthy_reward,
         }
-
-    def _total_reward(self, terms: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-        return rewards_less_costs(terms)
-
-    def _check_stop_criteria(
-        self, sim: Sim, observation: StructuredArrays, info: StructuredArrays
-    ) -> Iterable[Terminate]:
-        return [Terminate(~info["healthy"], "Unhealthy")] if self.cfg.terminate_when_unhealthy else []

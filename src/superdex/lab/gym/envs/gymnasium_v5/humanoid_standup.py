@@ -23,6 +23,7 @@ from superdex.lab.gym.envs.gymnasium_v5.base import Range
 from superdex.lab.gym.envs.gymnasium_v5.humanoid_body import HumanoidBodyCfg, HumanoidBodyEnv
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.types import StructuredArrays
+from superdex.physics.rendering import View
 
 __all__ = ["HumanoidStandupV5Cfg", "HumanoidStandupV5Env"]
 
@@ -45,6 +46,7 @@ class HumanoidStandupV5Env(HumanoidBodyEnv):
 
     Cfg = HumanoidStandupV5Cfg
     cfg: HumanoidStandupV5Cfg
+    view = View(distance=4, elevation=-20, follows=1)
 
     def _make_observation(self, sim: Sim) -> tuple[StructuredArrays, StructuredArrays]:
         info = {

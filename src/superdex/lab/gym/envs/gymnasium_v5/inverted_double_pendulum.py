@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from superdex.lab.gym.envs.gymnasium_v5.base import GymnasiumCfg, GymnasiumEnv, unbounded
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.types import StructuredArrays, Terminate
+from superdex.physics.rendering import View
 
 __all__ = ["InvertedDoublePendulumV5Cfg", "InvertedDoublePendulumV5Env"]
 
@@ -46,6 +47,7 @@ class InvertedDoublePendulumV5Env(GymnasiumEnv):
 
     Cfg = InvertedDoublePendulumV5Cfg
     cfg: InvertedDoublePendulumV5Cfg
+    view = View(distance=3.6, elevation=-10, lookat=(0, 0, 0.4))
     derived_fields = ("site_xpos", "qfrc_constraint")
     normal_velocities = True
 

@@ -21,6 +21,7 @@ from gymnasium.spaces import Box
 from superdex.lab.gym.envs.gymnasium_v5.base import GymnasiumCfg, GymnasiumEnv, unbounded
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.types import StructuredArrays, Terminate
+from superdex.physics.rendering import View
 
 __all__ = ["InvertedPendulumV5Cfg", "InvertedPendulumV5Env"]
 
@@ -42,6 +43,7 @@ class InvertedPendulumV5Env(GymnasiumEnv):
 
     Cfg = InvertedPendulumV5Cfg
     cfg: InvertedPendulumV5Cfg
+    view = View(distance=2.4, elevation=-10, lookat=(0, 0, 0.25))
 
     def _observation_parts(self) -> dict[str, Box]:
         return {"qpos": unbounded(2), "qvel": unbounded(2)}

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from superdex.lab.gym.envs.gymnasium_v5.base import FixedNoiseCfg, GymnasiumEnv, norm, squared_cost, unbounded
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.types import StructuredArrays
+from superdex.physics.rendering import View
 
 __all__ = ["PusherV5Cfg", "PusherV5Env"]
 
@@ -51,6 +52,7 @@ class PusherV5Env(GymnasiumEnv):
 
     Cfg = PusherV5Cfg
     cfg: PusherV5Cfg
+    view = View(distance=2.6, elevation=-45, lookat=(0.3, -0.3, -0.2))
     derived_fields = ("xpos",)
 
     def _observation_parts(self) -> dict[str, Box]:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from superdex.lab.gym.envs.gymnasium_v5.base import FixedNoiseCfg, GymnasiumEnv, norm, squared_cost, unbounded
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.types import StructuredArrays
+from superdex.physics.rendering import View
 
 __all__ = ["ReacherV5Cfg", "ReacherV5Env"]
 
@@ -50,6 +51,7 @@ class ReacherV5Env(GymnasiumEnv):
 
     Cfg = ReacherV5Cfg
     cfg: ReacherV5Cfg
+    view = View(distance=0.9, elevation=-70, lookat=(0, 0, 0))
     derived_fields = ("xpos",)
 
     def _observation_parts(self) -> dict[str, Box]:

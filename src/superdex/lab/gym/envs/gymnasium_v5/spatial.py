@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from superdex.lab.gym.envs.gymnasium_v5.base import GymnasiumCfg, GymnasiumEnv, norm
+from superdex.lab.gym.envs.gymnasium_v5.base import GymnasiumCfg, GymnasiumEnv, Range, norm, within
 from superdex.lab.gym.envs.sim import Sim
-from superdex.lab.gym.envs.types import StructuredArrays
+from superdex.lab.gym.envs.types import StructuredArrays, Terminate
 
-__all__ = ["SpatialRunnerCfg", "SpatialRunnerEnv", "rewards_less_costs"]
+__all__ = ["SpatialRunnerCfg", "SpatialRunnerEnv", "SpatialWalkerCfg", "SpatialWalkerEnv"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,35 @@ class SpatialRunnerEnv(GymnasiumEnv):
         return {"x_velocity": velocity[:, 0], "y_velocity": velocity[:, 1]}
 
 
-def rewards_less_costs(terms: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The reward (N,) in Gymnasium's order of additions for Ant and Humanoid: rewards, costs, then both."""
-    return (terms["forward"] + terms["survive"]) + (terms["ctrl"] + terms["contact"])
+@dataclass(frozen=True, kw_only=True)
+class SpatialWalkerCfg(SpatialRunnerCfg):
+    """Configuration of `SpatialWalkerEnv`."""
+
+    contact_cost_weight: float
+    """Cost per squared unit of contact wrench."""
+    healthy_reward: float
+    """Reward of every step in which the robot is healthy."""
+    terminate_when_unhealthy: bool = True
+    """Whether an unhealthy robot's episode ends."""
+    healthy_z_range: Range
+    """Height of the torso [m] within which the robot is healthy."""
+
+
+class SpatialWalkerEnv(SpatialRunnerEnv):
+    """A runner that can fall, and whose contacts cost."""
+
+    def _is_healthy(self, sim: Sim) -> NDArray[np.bool_]:
+        """(N,) whether the torso is within `healthy_z_range`."""
+        return within(sim.qpos[:, 2], self.cfg.healthy_z_range)
+
+    def _make_step_info(self, sim: Sim) -> StructuredArrays:
+        return {**super()._make_step_info(sim), "healthy": self._is_healthy(sim)}
+
+    def _total_reward(self, terms: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+        # Gymnasium's order of additions: rewards, costs, then both
+        return (terms["forward"] + terms["survive"]) + (terms["ctrl"] + terms["contact"])
+
+    def _check_stop_criteria(
+        self, sim: Sim, observation: StructuredArrays, info: StructuredArrays
+    ) -> Iterable[Terminate]:
+        return [Terminate(~info["healthy"], "Unhealthy")] if self.cfg.terminate_when_unhealthy else []

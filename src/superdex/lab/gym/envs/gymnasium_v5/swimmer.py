@@ -22,6 +22,7 @@ from superdex.lab.gym.envs.gymnasium_v5.base import squared_cost, unbounded
 from superdex.lab.gym.envs.gymnasium_v5.spatial import SpatialRunnerCfg, SpatialRunnerEnv
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.types import StructuredArrays
+from superdex.physics.rendering import View
 
 __all__ = ["SwimmerV5Cfg", "SwimmerV5Env"]
 
@@ -41,6 +42,7 @@ class SwimmerV5Env(SpatialRunnerEnv):
 
     Cfg = SwimmerV5Cfg
     cfg: SwimmerV5Cfg
+    view = View(distance=4, elevation=-40, follows=1)
 
     def _observation_parts(self) -> dict[str, Box]:
         return {"qpos": unbounded(self._pose_size), "qvel": unbounded(self.scene.model.nv)}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from superdex.lab.gym.envs.gymnasium_v5.base import Range
 from superdex.lab.gym.envs.gymnasium_v5.planar import PlanarWalkerCfg, PlanarWalkerEnv
+from superdex.physics.rendering import View
 
 __all__ = ["Walker2dV5Cfg", "Walker2dV5Env"]
 
@@ -35,3 +36,4 @@ class Walker2dV5Env(PlanarWalkerEnv):
 
     Cfg = Walker2dV5Cfg
     cfg: Walker2dV5Cfg
+    view = View(distance=3.6, elevation=-12, follows=1)

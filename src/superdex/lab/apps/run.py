@@ -1,0 +1,236 @@
+"""`superdex run`: a task without a policy, to see what it looks like and what its actions do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import tyro
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.recording import check_video_path
+from superdex.lab.apps.tables import make_console, make_table
+from superdex.lab.apps.tasks import Task, find_task
+from superdex.lab.apps.video import VideoWriter, label, tile
+from superdex.lab.gym.utils.vector import SceneVectorEnv
+from superdex.physics.rendering import Frame, RenderQuality, Viewer
+
+__all__ = ["Actions", "Episode", "Run", "episode_table", "make_actions", "neutral_action", "sweep"]
+
+Actions = Literal["random", "zero", "sweep"]
+
+SWEEP_SECONDS = 2.0
+"""How long a sweep stays with each entry of an action: from the middle to one end, to the other, and back."""
+
+_DEFAULT_SECONDS = 10.0
+_MAX_FPS = 50.0
+_MAX_ROWS = 12
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What happened in an environment between a reset and an end, or as far as it went."""
+
+    environment: int
+    total: float
+    """The return: the sum of rewards."""
+    length: int
+    """Control steps."""
+    reason: str | None
+    """Why it ended, or None if it was still going."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Run a task with actions that need no policy: in a window, into a video, or for its returns alone."""
+
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+    """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0)."""
+    actions: Actions = "random"
+    """random: drawn anew in every step; zero; sweep: one entry after another goes slowly through its range."""
+    num_envs: int = 1
+    """Environments; a video shows all of them in a grid, a window the first."""
+    num_steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: see --seconds)")] = None
+    """Control steps to take."""
+    seconds: Annotated[
+        float | None, tyro.conf.arg(metavar="S", help_behavior_hint="(default: 10, or until the window is closed)")
+    ] = None
+    """Simulated time to run for [s]; not together with --num_steps."""
+    video: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """Write a video to this .mp4 file."""
+    viewer: bool = False
+    """Show it in a window, at the pace of real time."""
+    quality: RenderQuality = "nice"
+    """Of the video's frames: "nice" has shadows and smooth edges, "fast" takes a tenth of the time on a CPU."""
+    seed: int = 0
+    """Environment i is reset with the seed seed + i; random actions follow from it, too."""
+
+    def run(self) -> int:
+        """Run and print a table of episodes; returns the exit code."""
+        task = find_task(self.task)
+        self._check()
+        rendering = {} if self.video is None else {"render_mode": "rgb_array", "render_quality": self.quality}
+        factories = task.factories(self.num_envs, **rendering)
+        with SceneVectorEnv(factories, autoreset_mode=AutoresetMode.SAME_STEP) as envs:
+            episodes = self._roll_out(task, envs)
+        console = make_console()
+        console.print(episode_table(f"{task.name}, {self.actions} actions", episodes))
+        if self.video is not None:
+            console.print(f"video: {self.video}", markup=False)
+        elif not self.viewer:
+            console.print("To see it, add --video FILE.mp4, or --viewer where there is a display.", markup=False)
+        return 0
+
+    def _check(self) -> None:
+        """Raise before time is wasted."""
+        for option, least in (("num_envs", 1), ("num_steps", 1), ("seed", 0)):
+            value = getattr(self, option)
+            if value is not None and value < least:
+                raise UserError(f"--{option} must be at least {least}, got {value}.")
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise UserError(f"--seconds must be positive and finite, got {self.seconds}.")
+        if self.seconds is not None and self.num_steps is not None:
+            raise UserError("--num_steps and --seconds both say how long to run: give one of them.")
+        if self.video is not None:
+            check_video_path("video", self.video)
+
+    def _roll_out(self, task: Task, envs: SceneVectorEnv) -> list[Episode]:
+        dt = float(envs.get_attr("dt")[0])
+        actions = make_actions(self.actions, envs.single_action_space, self.num_envs, dt, self.seed)
+        envs.reset(seed=self.seed)
+        with ExitStack() as stack:
+            shows = [show for show in (self._open_viewer(stack, envs), self._open_video(stack, envs, dt)) if show]
+            stack.enter_context(Console(stderr=True).status(f"running {task.name}"))
+            log = _Log(self.num_envs)
+            for step in self._steps(dt):
+                going_on = [show(step) for show in shows]
+                if not all(going_on):
+                    break
+                result = envs.step(actions(step))
+                log.add(result.reward, result.terminated, result.truncated, result.info)
+        return log.episodes()
+
+    def _steps(self, dt: float) -> Iterator[int]:
+        """The numbers of the steps to take: without end for a window, if nothing else is said."""
+        num_steps = self.num_steps
+        if num_steps is None and self.seconds is None and self.viewer and self.video is None:
+            num_steps = 2**62
+        yield from range(num_steps or max(1, round((self.seconds or _DEFAULT_SECONDS) / dt)))
+
+    def _open_viewer(self, stack: ExitStack, envs: SceneVectorEnv) -> Callable[[int], bool] | None:
+        """What shows the first environment in a window, and says whether to go on."""
+        if not self.viewer:
+            return None
+        env = envs.envs[0].unwrapped
+        try:
+            viewer = stack.enter_context(Viewer(env.scene.simulated_model, env.view))  # type: ignore[attr-defined]
+        except RuntimeError as error:
+            raise UserError(f"--viewer: {error}") from error
+
+        def show(step: int) -> bool:
+            viewer.show(envs.physics.state[0])
+            return viewer.is_running
+
+        return show
+
+    def _open_video(self, stack: ExitStack, envs: SceneVectorEnv, dt: float) -> Callable[[int], bool] | None:
+        """What adds a frame to the video, if it is due; the rate is cut to what players show."""
+        if self.video is None:
+            return None
+        stride = math.ceil(1 / dt / _MAX_FPS)
+        try:
+            height, width, _ = self._picture(envs, 0, dt).shape
+        except RuntimeError as error:
+            raise UserError(f"--video: {error}") from error
+        video = stack.enter_context(VideoWriter(self.video, (width, height), 1 / dt / stride))
+
+        def show(step: int) -> bool:
+            if step % stride == 0:
+                video.write(self._picture(envs, step, dt))
+            return True
+
+        return show
+
+    def _picture(self, envs: SceneVectorEnv, step: int, dt: float) -> Frame:
+        picture = tile(envs.render())
+        if self.actions != "sweep":
+            return picture
+        size = envs.single_action_space.shape[0]
+        return label(picture, f"action {int(step * dt / SWEEP_SECONDS) % size + 1} of {size}")
+
+
+def make_actions(kind: Actions, space: Box, num_envs: int, dt: float, seed: int) -> Callable[[int], NDArray]:
+    """A function that gives the actions (num_envs, size) of a step by its number; steps take `dt` seconds."""
+    if kind == "random":
+        rng = np.random.default_rng(seed)
+        low, high = _finite_bounds(space)
+        return lambda step: rng.uniform(low, high, (num_envs, *space.shape)).astype(space.dtype)
+    if kind == "sweep":
+        return lambda step: np.tile(sweep(space, step * dt), (num_envs, 1))
+    return lambda step: np.tile(neutral_action(space), (num_envs, 1))
+
+
+def neutral_action(space: Box) -> NDArray:
+    """(size,) zeros, or what in the space comes nearest to them."""
+    return np.clip(np.zeros(space.shape), space.low, space.high).astype(space.dtype)
+
+
+def sweep(space: Box, time: float) -> NDArray:
+    """(size,) the action at `time` [s]: entry after entry runs through its range as a sine, the others are neutral."""
+    action = neutral_action(space)
+    entry = int(time / SWEEP_SECONDS) % action.size
+    low, high = _finite_bounds(space)
+    middle, reach = (low[entry] + high[entry]) / 2, (high[entry] - low[entry]) / 2
+    action[entry] = middle + reach * math.sin(2 * math.pi * time / SWEEP_SECONDS)
+    return action
+
+
+def _finite_bounds(space: Box) -> tuple[NDArray, NDArray]:
+    """The space's bounds, with -1 and 1 where there is none."""
+    return np.where(np.isfinite(space.low), space.low, -1.0), np.where(np.isfinite(space.high), space.high, 1.0)
+
+
+class _Log:
+    """Episodes as they come out of the steps of a vector environment in SAME_STEP mode."""
+
+    def __init__(self, num_envs: int) -> None:
+        self._finished: list[Episode] = []
+        self._returns, self._lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
+
+    def add(self, reward: NDArray, terminated: NDArray, truncated: NDArray, info: dict) -> None:
+        self._returns += reward
+        self._lengths += 1
+        for row in np.flatnonzero(terminated | truncated).tolist():
+            kind = "terminated_reason" if terminated[row] else "truncated_reason"
+            reason = str(info["final_info"][kind][row])
+            self._finished.append(Episode(row, float(self._returns[row]), int(self._lengths[row]), reason))
+            self._returns[row] = self._lengths[row] = 0
+
+    def episodes(self) -> list[Episode]:
+        """Those that ended, then those still going."""
+        going = zip(self._returns.tolist(), self._lengths.tolist(), strict=True)
+        return self._finished + [Episode(row, total, n, None) for row, (total, n) in enumerate(going) if n]
+
+
+def episode_table(title: str, episodes: list[Episode]) -> Table:
+    """A row per episode, of which the first few are shown."""
+    hidden = len(episodes) - _MAX_ROWS
+    table = make_table(
+        escape(title), "environment", "return", "length", "ended by",
+        text=["ended by"], caption=f"and {hidden:,} more" if hidden > 0 else None,
+    )  # fmt: skip
+    for episode in episodes[:_MAX_ROWS]:
+        reason = "still going" if episode.reason is None else escape(episode.reason)
+        table.add_row(str(episode.environment), f"{episode.total:,.1f}", f"{episode.length:,}", reason)
+    return table

@@ -1,0 +1,25 @@
+"""Pictures of simulations: frames without a display, and a window; see `renderer`, `cameras` and `viewer`."""
+
+from superdex.physics.rendering.cameras import View
+from superdex.physics.rendering.context import backend_name
+from superdex.physics.rendering.renderer import (
+    Frame,
+    Renderer,
+    RenderQuality,
+    check_quality,
+    check_size,
+    shared_renderer,
+)
+from superdex.physics.rendering.viewer import Viewer
+
+__all__ = [
+    "Frame",
+    "RenderQuality",
+    "Renderer",
+    "View",
+    "Viewer",
+    "backend_name",
+    "check_quality",
+    "check_size",
+    "shared_renderer",
+]
