@@ -10,7 +10,9 @@
 | `startup` | construction, first reset and memory of one split |
 | `memory`, `machine` | facts from the operating system |
 | `fresh` | runs a measurement in a new process |
-| `report`, `plot` | tables, JSON and the figure |
+| `report`, `plot`, `style` | tables, JSON and the figure |
+| `suite`, `contestants` | `--suite`: Gymnasium's tasks, and who takes part |
+| `suite_report`, `suite_plot` | its table and figure |
 
 Every measurement has a process of its own, so that none sees what another left
 behind, and whatever is compared is timed in turns within one process: figures

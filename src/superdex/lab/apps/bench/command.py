@@ -18,13 +18,17 @@ from superdex.lab.apps.bench.fresh import MeasurementError
 from superdex.lab.apps.bench.gymnasium_ratio import measure_gymnasium
 from superdex.lab.apps.bench.machine import machine_facts, num_usable_cpus
 from superdex.lab.apps.bench.measuring import Plan
-from superdex.lab.apps.bench.plot import draw_figure, require_matplotlib
+from superdex.lab.apps.bench.plot import draw_figure
 from superdex.lab.apps.bench.report import Report
 from superdex.lab.apps.bench.scaling import measure_scaling
 from superdex.lab.apps.bench.settings import QUICK_SIZES, Settings, Sizes
 from superdex.lab.apps.bench.sharing import measure_sharing
+from superdex.lab.apps.bench.suite import SuiteSettings, find_suite_tasks, measure_suite
+from superdex.lab.apps.bench.suite_plot import draw_suite
+from superdex.lab.apps.bench.suite_report import suite_table
 from superdex.lab.apps.bench.sweep import measure_sweep
 from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.extras import require_extra
 from superdex.lab.apps.tables import make_console
 from superdex.lab.apps.tasks import find_task
 
@@ -33,12 +37,16 @@ __all__ = ["Bench"]
 Section = Literal["sweep", "gymnasium", "sharing", "scaling"]
 Counts = tuple[int, ...] | None
 
-_SECTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+Part = tuple[Callable[..., Any], Callable[..., Any]]
+"""What measures a section, and what makes a table of its results."""
+
+_SECTIONS: dict[str, Part] = {
     "sweep": (measure_sweep, reports.sweep_table),
     "gymnasium": (measure_gymnasium, reports.gymnasium_table),
     "sharing": (measure_sharing, reports.sharing_table),
     "scaling": (measure_scaling, reports.scaling_table),
 }
+_SUITE: dict[str, Part] = {"suite": (measure_suite, suite_table)}
 
 
 def _shown(metavar: str, default: str) -> Any:
@@ -55,9 +63,12 @@ class Bench:
     medians over the turns; still, leave the machine alone meanwhile.
     """
 
-    env: tuple[str, ...] = ("CartPole", "HalfCheetah", "Ant")
+    suite: Annotated[Literal["gymnasium-v5"] | None, _shown("gymnasium-v5", "none")] = None
+    """Instead of the sections: Gymnasium's MuJoCo v5 tasks, ours against Gymnasium's vectorizers, EnvPool and raw
+    mujoco.batch. Takes --env, --num_envs and --threads; all of it takes most of an hour."""
+    env: Annotated[tuple[str, ...] | None, _shown("NAME [NAME ...]", "CartPole HalfCheetah Ant; all of a suite")] = None
     """Tasks, by name (CartPole) or id (superdex_gym/CartPole-v0). The section "scaling" takes the first."""
-    sections: tuple[Section, ...] = ("sweep", "gymnasium", "sharing", "scaling")
+    sections: Annotated[tuple[Section, ...] | None, _shown("NAME [NAME ...]", "all")] = None
     """What to measure. sweep: every split, against raw mujoco.batch. gymnasium: against SyncVectorEnv and
     AsyncVectorEnv. sharing: start and memory with scene sharing on and off. scaling: 1,000 against 50,000
     environments, and the start of 10,000."""
@@ -65,13 +76,15 @@ class Bench:
     """Numbers of worker processes."""
     num_envs_per_worker: Annotated[Counts, _shown("N [N ...]", "1 8 64 500")] = None
     """Environments in each worker; every combination with --num_workers is measured."""
-    threads: Annotated[Counts, _shown("N [N ...]", "all CPUs")] = None
-    """Native threads of environments in process (SceneVectorEnv)."""
+    num_envs: Annotated[Counts, _shown("N [N ...]", "16 100 1000 4000")] = None
+    """Of a suite: numbers of environments; every combination with --threads is measured."""
+    threads: Annotated[Counts, _shown("N [N ...]", "all CPUs; of a suite, 1 and all")] = None
+    """Native threads of environments in process (SceneVectorEnv); of a suite, of every contestant."""
     num_steps: Annotated[int | None, _shown("N", "what --min_seconds needs")] = None
     """Control steps of a timed lap."""
     min_seconds: float = 0.2
     """Least duration of a timed lap [s]."""
-    rounds: int = 5
+    rounds: Annotated[int | None, _shown("N", "5; of a suite, 11")] = None
     """Timed laps of each side."""
     seed: int = 0
     """Of environments and actions."""
@@ -84,13 +97,13 @@ class Bench:
 
     def run(self) -> int:
         """Measure and report; returns the exit code."""
-        settings = self._settings()
+        settings = self._settings() if self.suite is None else self._suite_settings()
         self._check_outputs()
+        parts = _SUITE if self.suite is not None else {name: _SECTIONS[name] for name in self._sections}
         console, status = make_console(), Console(stderr=True)
         report, begin = Report(), perf_counter()
         try:
-            for name in dict.fromkeys(self.sections):
-                measure, tabulate = _SECTIONS[name]
+            for name, (measure, tabulate) in parts.items():
                 with status.status(name) as line:
                     result = measure(settings, lambda text, line=line: line.update(text))
                 setattr(report, name, result)
@@ -102,35 +115,60 @@ class Bench:
             document = reports.to_json(report, machine_facts(), self._options(settings), perf_counter() - begin)
             self.json.write_text(json.dumps(document, indent=1) + "\n")
         if self.plot is not None:
-            draw_figure(report.sweep or [], self.plot)
+            if report.suite is not None:
+                draw_suite(report.suite.results, self.plot)
+            else:
+                draw_figure(report.sweep or [], self.plot)
         return 0
 
+    @property
+    def _sections(self) -> tuple[Section, ...]:
+        return tuple(_SECTIONS) if self.sections is None else self.sections  # type: ignore[return-value]
+
     def _settings(self) -> Settings:
-        _require(bool(self.env), "env", "must be at least one task", "none")
-        _require(bool(self.sections), "sections", "must be at least one section", "none")
+        _require(
+            self.num_envs is None, "num_envs", "is for --suite; sections take --num_envs_per_worker", self.num_envs
+        )
+        _require(self.env != (), "env", "must be at least one task", "none")
+        _require(self.sections != (), "sections", "must be at least one section", "none")
         cpus = num_usable_cpus()
         workers = (2,) if self.quick else tuple(sorted({1, (cpus + 1) // 2, cpus}))
-        settings = Settings(
-            tasks=tuple(dict.fromkeys(map(find_task, self.env))),
-            num_workers=self.num_workers or workers,
-            num_envs_per_worker=self.num_envs_per_worker or ((1, 4) if self.quick else (1, 8, 64, 500)),
-            threads=self.threads or (cpus,),
-            plan=self._plan(),
+        return Settings(
+            tasks=tuple(dict.fromkeys(map(find_task, self.env or ("CartPole", "HalfCheetah", "Ant")))),
+            num_workers=self._counts("num_workers", workers),
+            num_envs_per_worker=self._counts("num_envs_per_worker", (1, 4) if self.quick else (1, 8, 64, 500)),
+            threads=self._counts("threads", (cpus,)),
+            plan=self._plan(rounds=5),
             sizes=QUICK_SIZES if self.quick else Sizes(),
         )
-        for option in ("num_workers", "num_envs_per_worker", "threads"):
-            for value in getattr(settings, option):
-                _require(value >= 1, option, "must be at least 1", value)
-        return settings
 
-    def _plan(self) -> Plan:
-        _require(self.rounds >= 1, "rounds", "must be at least 1", self.rounds)
+    def _suite_settings(self) -> SuiteSettings:
+        for option in ("sections", "num_workers", "num_envs_per_worker"):
+            value = getattr(self, option)
+            _require(value is None, option, "does not go with --suite, which takes --num_envs and --threads", value)
+        _require(self.env != (), "env", "must be at least one task", "none")
+        return SuiteSettings(
+            tasks=find_suite_tasks(self.env),
+            num_envs=self._counts("num_envs", (4,) if self.quick else (16, 100, 1000, 4000)),
+            threads=self._counts("threads", tuple(sorted({1, num_usable_cpus()}))),
+            plan=self._plan(rounds=11),
+        )
+
+    def _counts(self, option: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        values = getattr(self, option) or default
+        for value in values:
+            _require(value >= 1, option, "must be at least 1", value)
+        return tuple(dict.fromkeys(values))
+
+    def _plan(self, rounds: int) -> Plan:
+        rounds = rounds if self.rounds is None else self.rounds
+        _require(rounds >= 1, "rounds", "must be at least 1", rounds)
         _require(self.num_steps is None or self.num_steps >= 1, "num_steps", "must be at least 1", self.num_steps)
         _require(0 < self.min_seconds < float("inf"), "min_seconds", "must be positive", self.min_seconds)
         _require(self.seed >= 0, "seed", "must not be negative", self.seed)
         if self.quick:
-            return Plan(seed=self.seed, rounds=min(self.rounds, 2), num_steps=self.num_steps or 3, warmup_steps=3)
-        return Plan(seed=self.seed, rounds=self.rounds, num_steps=self.num_steps, min_seconds=self.min_seconds)
+            return Plan(seed=self.seed, rounds=min(rounds, 2), num_steps=self.num_steps or 3, warmup_steps=3)
+        return Plan(seed=self.seed, rounds=rounds, num_steps=self.num_steps, min_seconds=self.min_seconds)
 
     def _check_outputs(self) -> None:
         """Raise now rather than after minutes of measuring."""
@@ -140,14 +178,15 @@ class Bench:
         if self.plot is not None:
             if self.plot.suffix not in (".png", ".svg", ".pdf"):
                 raise UserError(f"--plot {self.plot}: the name must end in .png, .svg or .pdf.")
-            if "sweep" not in self.sections:
+            if self.suite is None and "sweep" not in self._sections:
                 raise UserError('--plot draws the section "sweep", which --sections leaves out.')
-            require_matplotlib()
+            require_extra("plot", "--plot", "matplotlib")
 
-    def _options(self, settings: Settings) -> dict[str, Any]:
+    def _options(self, settings: Settings | SuiteSettings) -> dict[str, Any]:
         options = asdict(settings)
         options["tasks"] = [task.task_id for task in settings.tasks]
-        return {"sections": list(self.sections), "quick": self.quick, **options}
+        what = {"sections": list(self._sections)} if self.suite is None else {"suite": self.suite}
+        return {**what, "quick": self.quick, **options}
 
 
 def _require(condition: bool, option: str, rule: str, value: object) -> None:

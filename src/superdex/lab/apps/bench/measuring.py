@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter, sleep
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from superdex.lab.apps.bench.laps import Lap
 
-__all__ = ["Actions", "Plan", "Runner", "alternate", "interleave"]
+__all__ = ["PAUSE", "Actions", "Contestant", "Plan", "Runner", "alternate", "interleave"]
 
 PAUSE = 0.002
 """Before a side's turn [s]. The threads of a `mujoco.batch.Batch` spin for some tenths of a millisecond after a
@@ -105,18 +105,37 @@ def interleave(
     return laps
 
 
-class Runner:
-    """Steps a vector environment with random actions; its episodes began with the plan's seed."""
+class Contestant(Protocol):
+    """Whoever can be timed in turns with others."""
 
-    def __init__(self, env: VectorEnv, plan: Plan) -> None:
+    def run(self, num_steps: int) -> Lap:
+        """Time that many control steps."""
+        ...
+
+
+class Runner:
+    """Steps a vector environment with random actions; its episodes began with the plan's seed.
+
+    Args:
+        env: what is stepped.
+        plan: the seed, and how many steps to go before anything is timed.
+        after_reset: called between the first reset and these steps.
+    """
+
+    def __init__(self, env: VectorEnv, plan: Plan, after_reset: Callable[[], object] = lambda: None) -> None:
         self.env = env
         self._actions = Actions(env.action_space, plan.seed)  # type: ignore[arg-type]
         env.reset(seed=plan.seed)
+        after_reset()
         self.run(plan.warmup_steps)
+
+    def draw(self, num_steps: int) -> list[NDArray[Any]]:
+        """The actions of that many steps."""
+        return [self._actions.draw() for _ in range(num_steps)]
 
     def run(self, num_steps: int) -> Lap:
         """Time that many steps; the drawing of actions is not counted."""
-        actions = [self._actions.draw() for _ in range(num_steps)]
+        actions = self.draw(num_steps)
         step = self.env.step
         sleep(PAUSE)
         start = perf_counter()
@@ -125,8 +144,8 @@ class Runner:
         return Lap(num_steps * self.env.num_envs, perf_counter() - start)
 
 
-def alternate(runners: Mapping[str, Runner], plan: Plan) -> dict[str, list[Lap]]:
-    """The laps of runners that take turns in blocks of about `plan.min_seconds`; who goes first changes."""
+def alternate(runners: Mapping[str, Contestant], plan: Plan) -> dict[str, list[Lap]]:
+    """The laps of contestants that take turns in blocks of about `plan.min_seconds`; who goes first changes."""
     names = list(runners)
     blocks = {name: plan.num_steps or _block_length(runners[name], plan.min_seconds) for name in names}
     laps: dict[str, list[Lap]] = {name: [] for name in names}
@@ -137,7 +156,7 @@ def alternate(runners: Mapping[str, Runner], plan: Plan) -> dict[str, list[Lap]]
     return laps
 
 
-def _block_length(runner: Runner, min_seconds: float) -> int:
+def _block_length(runner: Contestant, min_seconds: float) -> int:
     lap = runner.run(3)
     return max(1, math.ceil(min_seconds / lap.seconds * 3))
 

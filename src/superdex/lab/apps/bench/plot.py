@@ -6,43 +6,16 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from superdex.lab.apps.bench.style import INK, MUTED, STYLE
 from superdex.lab.apps.bench.sweep import SplitResult
-from superdex.lab.apps.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_figure", "require_matplotlib"]
+__all__ = ["draw_figure"]
 
-_INK, _MUTED, _GRID = "#1f2430", "#5b6372", "#e3e6eb"
 _IN_PROCESS = "#e07b39"
 _WORKERS = ("#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#084594")
-_STYLE = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _MUTED,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "grid.color": _GRID,
-    "xtick.color": _MUTED,
-    "ytick.color": _MUTED,
-    "legend.frameon": False,
-}
-
-
-def require_matplotlib() -> None:
-    """Raise a UserError that says how to install it, if it is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise UserError("--plot needs matplotlib: pip install 'superdex-gym[plot]'.") from None
 
 
 def draw_figure(results: list[SplitResult], path: Path) -> None:
@@ -53,7 +26,7 @@ def draw_figure(results: list[SplitResult], path: Path) -> None:
     tasks = list(dict.fromkeys(result.task for result in results))
     columns = min(len(tasks), 3)
     rows = math.ceil(len(tasks) / columns)
-    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]
+    with matplotlib.rc_context(STYLE):  # type: ignore[arg-type]
         figure = Figure(figsize=(9, 2.6 * rows + 2.9), layout="constrained", facecolor="white")
         grid = figure.add_gridspec(rows + 1, columns, height_ratios=[1.0] * rows + [0.95])
         for index, task in enumerate(tasks):
@@ -105,12 +78,12 @@ def _draw_ratios(axes: Axes, results: list[SplitResult], tasks: list[str]) -> No
             axes.text(
                 x, largest.ratio_to_raw + 0.02, f"{largest.ratio_to_raw:.2f}", ha="center", va="bottom", fontsize=small
             )
-    axes.axhline(1, color=_MUTED, linewidth=1, linestyle=":", zorder=0.5)
+    axes.axhline(1, color=MUTED, linewidth=1, linestyle=":", zorder=0.5)
     axes.set_title("Speed relative to the raw mujoco.batch loop on as many threads", loc="left")
     axes.set_ylabel("fraction of raw speed")
     axes.set_xticks(range(len(tasks)), tasks)
     axes.set_ylim(0, max(1.18, 1.1 * max(result.ratio_to_raw for result in results)))
-    axes.tick_params(axis="x", length=0, labelsize=9, labelcolor=_INK)
+    axes.tick_params(axis="x", length=0, labelsize=9, labelcolor=INK)
 
 
 def _kind(result: SplitResult) -> str:

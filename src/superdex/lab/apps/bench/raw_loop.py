@@ -45,17 +45,27 @@ class RawLoop:
         for name in task.derived_fields:
             self._batch.bind(name)
         self._states: list[NDArray[np.float64]] = []
+        self.seconds_of_env = 0.0
+        """How long the environments' own steps took in the last `record`, without the notes taken [s]."""
         self._stepped = np.zeros(env.num_envs, np.bool_)
         self._ended = np.zeros(env.num_envs, np.bool_)
+
+    @property
+    def num_recorded(self) -> int:
+        """How many steps `replay` does."""
+        return len(self._states)
 
     def record(self, actions: Sequence[NDArray[Any]]) -> list[BatchedStepResult]:
         """Step the environments with each of `actions`, and note where the physics of each step started from."""
         self._states = []
+        self.seconds_of_env = 0.0
         results = []
         for action in actions:
             state = self._physics.state.copy()
             self._stepped = ~self._ended
+            start = perf_counter()
             result = self._env.step(action)
+            self.seconds_of_env += perf_counter() - start
             self._ended = result.terminated | result.truncated
             state[:, self._held] = self._physics.state[:, self._held]
             self._states.append(state)

@@ -10,6 +10,7 @@ from rich.table import Table
 from superdex.lab.apps.bench.gymnasium_ratio import GymnasiumResult
 from superdex.lab.apps.bench.scaling import ScalingResult
 from superdex.lab.apps.bench.sharing import SharingResult
+from superdex.lab.apps.bench.suite import SuiteReport
 from superdex.lab.apps.bench.sweep import SplitResult
 from superdex.lab.apps.tables import make_table
 
@@ -27,6 +28,7 @@ class Report:
     gymnasium: list[GymnasiumResult] | None = None
     sharing: list[SharingResult] | None = None
     scaling: ScalingResult | None = None
+    suite: SuiteReport | None = None
 
 
 def to_json(report: Report, machine: dict[str, Any], options: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -54,6 +56,9 @@ def _summary(report: Report) -> dict[str, Any]:
         summary.setdefault("ratio_to_gymnasium", {}).setdefault(each.task, {})[pair] = each.ratio
     if report.scaling is not None:
         summary["growth"] = report.scaling.growth.ratio
+    for each in report.suite.results if report.suite is not None else ():
+        where = f"{each.num_envs} on {each.num_threads} threads"
+        summary.setdefault("times_as_fast", {}).setdefault(each.task, {})[where] = each.times_as_fast
     return summary
 
 
