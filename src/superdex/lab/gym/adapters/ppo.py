@@ -1,0 +1,291 @@
+"""PPO that collects rollouts in large batches: Stable-Baselines3's PPO with another way of stepping.
+
+    adapter = Sb3VecEnv(envs, normalize_observations=True)
+    ppo = BatchPPO("MlpPolicy", adapter, n_steps=64, batch_size=4096, n_epochs=3, seed=0)
+    for iteration in ppo.iterations(total_timesteps=1_000_000):
+        print(ppo.num_timesteps, ppo.statistics.mean_return)
+
+The library's own loop calls its policy, its value function and its bookkeeping
+once per step, which costs more than stepping a thousand simple environments.
+Here a NumPy copy of the actor acts for a whole rollout
+(`superdex.lab.gym.rollouts`), wherever the environments are; values and
+log-probabilities of all its steps are computed afterwards, in few large passes.
+Then the library's `train()` learns from its own `RolloutBuffer` as ever.
+
+**Ends of episodes.** Where a limit cut an episode off, the reward gets
+`gamma * V(s)` of the true last observation `s`; where the task ended it, even
+in the same step, it does not.
+
+**Normalisation** is held still during a rollout and updated after it, so all
+values that belong together were seen on one scale.
+
+**Resuming.** `save` writes the policy, the optimiser and the counters;
+`training_state` gives everything else that decides the future, except for the
+environments (`envs.capture_state`):
+
+    ppo.save("policy.zip"); np.savez("training.npz", **ppo.training_state())
+    ...
+    ppo = BatchPPO.load("policy.zip", env=adapter)
+    ppo.load_training_state(np.load("training.npz"))    # after envs.restore_state(...)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+try:
+    import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.buffers import RolloutBuffer
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.type_aliases import MaybeCallback
+    from stable_baselines3.common.vec_env import VecEnv
+except ImportError as error:
+    raise ImportError('BatchPPO needs torch and stable-baselines3: pip install "superdex-gym[train]"') from error
+
+from superdex.lab.gym.adapters.exporting import export_actor
+from superdex.lab.gym.adapters.filling import Critic, fill
+from superdex.lab.gym.adapters.generators import generator_states, restore_generators
+from superdex.lab.gym.adapters.sb3 import Sb3VecEnv
+from superdex.lab.gym.adapters.soundness import wrong_policy, wrong_rewards
+from superdex.lab.gym.rollouts import EpisodeStatistics, FinishedEpisodes, GaussianMlpPolicy, RewardScaler, Rollout
+from superdex.lab.gym.rollouts.collecting import NonFiniteActionsError
+from superdex.lab.gym.rollouts.normalizing import ObservationNormalizer
+
+__all__ = ["BatchPPO", "TrainingDiverged"]
+
+_NOT_IN_ZIP = ("statistics", "finished", "reward_scaler", "ep_info_buffer", "_last_obs", "_last_episode_starts")
+"""What `training_state` has, or what is of one run only."""
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss or the policy is no longer finite; the last state saved before is the one to go back to."""
+
+
+class BatchPPO(PPO):
+    """See the module's docstring."""
+
+    def __init__(
+        self,
+        policy: str | type = "MlpPolicy",
+        env: Sb3VecEnv | None = None,
+        *,
+        normalize_rewards: bool = False,
+        device: str | torch.device = "cpu",
+        **arguments: Any,
+    ) -> None:
+        """Make the policy, the optimiser and the buffer.
+
+        Args:
+            policy: "MlpPolicy" with a Gaussian over `Box` actions, ReLU or Tanh, and nothing shared between
+                actor and critic (the library's defaults, apart from `net_arch` and `activation_fn`).
+            env: the environments, in their adapter.
+            normalize_rewards: whether to divide rewards by the running deviation of the discounted return.
+            device: where it learns; small networks are fastest on the CPU.
+            **arguments: all others of `stable_baselines3.PPO`.
+
+        Raises:
+            ValueError: if the policy is not of that kind, or `env` is not an `Sb3VecEnv`.
+        """
+        if env is not None and not isinstance(env, Sb3VecEnv):
+            raise ValueError(
+                f"BatchPPO steps an Sb3VecEnv, got {type(env).__name__}. Put your vector environment in one."
+            )
+        self.normalize_rewards = normalize_rewards
+        self.iteration = 0
+        """Finished iterations (a rollout and what was learned from it) since training began."""
+        self.control_steps = 0
+        """Steps that each environment took since training began."""
+        self.stepping_seconds = 0.0
+        """Wall time spent stepping environments since training began."""
+        self.learning_seconds = 0.0
+        """Wall time spent on everything else of its iterations."""
+        self.last_stepping_seconds = self.last_learning_seconds = 0.0
+        self.noise_seed: int | None = None
+        super().__init__(policy, env, device=device, **arguments)  # type: ignore[arg-type] (without one, to predict only)
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        if self.noise_seed is None:
+            self.noise_seed = int(np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0])
+        self.statistics = EpisodeStatistics(self.n_envs)
+        self.finished = FinishedEpisodes(np.empty(0), np.empty(0, np.int64))
+        """The episodes that ended in the last rollout."""
+        self.reward_scaler = RewardScaler(self.n_envs, self.gamma) if self.normalize_rewards else None
+        export_actor(self.policy, None, 0)  # raises now, not after the first rollout
+
+    @property
+    def adapter(self) -> Sb3VecEnv:
+        """The environments.
+
+        Raises:
+            RuntimeError: if this was loaded without them.
+        """
+        if not isinstance(self.env, Sb3VecEnv):
+            raise RuntimeError("There are no environments: load() takes them as `env`.")
+        return self.env
+
+    def actor(self, deterministic: bool = False) -> GaussianMlpPolicy:
+        """A NumPy copy of the policy as it is now, which takes observations as the environments give them."""
+        assert self.noise_seed is not None
+        return export_actor(self.policy, self.adapter.normalizer, self.noise_seed, deterministic)
+
+    def iterations(self, total_timesteps: int, callback: MaybeCallback = None) -> Iterator[int]:
+        """Train until `num_timesteps` reaches `total_timesteps`; yields the iteration's number after each update.
+
+        Between two iterations everything is at rest: save, evaluate, or leave the loop. Schedules follow
+        `num_timesteps / total_timesteps`, so a resumed training passes the same total.
+
+        Raises:
+            TrainingDiverged: instead of yielding a policy that is not finite.
+        """
+        _, callback = self._setup_learn(total_timesteps - self.num_timesteps, callback, reset_num_timesteps=False)
+        callback.on_training_start(locals(), globals())
+        try:
+            while self.num_timesteps < total_timesteps:
+                if not self.collect_rollouts(self.adapter, callback, self.rollout_buffer, self.n_steps):
+                    return
+                self._update_current_progress_remaining(self.num_timesteps, total_timesteps)
+                self.train()
+                yield self.iteration
+        finally:
+            callback.on_training_end()
+
+    def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
+        self.adapter.training = False  # the statistics take in whole rollouts
+        return super()._setup_learn(*args, **kwargs)
+
+    def collect_rollouts(
+        self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
+    ) -> bool:
+        """Fill the buffer with a rollout; False if a callback wants to stop.
+
+        Callbacks are told of all its steps once it is complete, one `on_step` for each; their `locals`
+        have the `rollout`, and the `rewards` and `dones` of the step.
+        """
+        self.policy.set_training_mode(False)
+        callback.on_rollout_start()
+        start = time.perf_counter()
+        try:
+            rollout = self.adapter.collect(self.actor(), n_rollout_steps, first_step=self.control_steps)
+        except NonFiniteActionsError as error:
+            raise self._diverged(str(error).rstrip(".")) from error
+        self.last_stepping_seconds = time.perf_counter() - start
+        self.stepping_seconds += self.last_stepping_seconds
+        self.last_learning_seconds = 0.0
+        with self._learning_clock():
+            self.control_steps += n_rollout_steps
+            self._count_episodes(rollout)
+            if not self._tell(callback, rollout):
+                return False
+            self._fill(rollout_buffer, rollout)
+            if self.adapter.normalizer is not None:
+                self.adapter.normalizer.update(rollout.observations)
+            callback.on_rollout_end()
+        return True
+
+    def train(self) -> None:
+        """Learn from the buffer.
+
+        Raises:
+            TrainingDiverged: if the loss or a parameter is not finite afterwards.
+        """
+        with self._learning_clock():
+            try:
+                super().train()
+            except ValueError as error:  # what torch's distributions raise on NaN
+                raise self._diverged(str(error).splitlines()[0]) from error
+            assert isinstance(self._last_obs, np.ndarray)
+            seen = Critic(self.policy, self.adapter.normalizer).normalized(self._last_obs)
+            wrong = wrong_policy(self.policy, seen, self.logger.name_to_value["train/loss"])
+            if wrong is not None:
+                raise self._diverged(wrong)
+            self.iteration += 1
+
+    def _diverged(self, what: str) -> TrainingDiverged:
+        return TrainingDiverged(
+            f"Training diverged after {self.num_timesteps} steps: {what}. Continue from an earlier checkpoint with"
+            " a smaller learning rate, or normalise observations and rewards."
+        )
+
+    @contextmanager
+    def _learning_clock(self) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            seconds = time.perf_counter() - start
+            self.last_learning_seconds += seconds
+            self.learning_seconds += seconds
+
+    def _count_episodes(self, rollout: Rollout) -> None:
+        self.finished = self.statistics.update(rollout)
+        assert self.ep_info_buffer is not None
+        self.ep_info_buffer.extend({"r": float(r), "l": int(n)} for r, n in zip(*self.finished, strict=True))
+
+    def _tell(self, callback: BaseCallback, rollout: Rollout) -> bool:
+        for rewards, dones in zip(rollout.rewards, rollout.terminated | rollout.truncated, strict=True):
+            self.num_timesteps += self.n_envs
+            callback.update_locals({"self": self, "rollout": rollout, "rewards": rewards, "dones": dones})
+            if not callback.on_step():
+                return False
+        return True
+
+    def _fill(self, buffer: RolloutBuffer, rollout: Rollout) -> None:
+        scaler = self.reward_scaler
+        rewards = rollout.rewards if scaler is None else scaler.scale(rollout)
+        wrong = wrong_rewards(rollout, rewards, self.control_steps - rollout.num_steps)
+        if wrong is not None:
+            raise self._diverged(wrong)
+        assert self._last_episode_starts is not None
+        fill(buffer, rollout, Critic(self.policy, self.adapter.normalizer), rewards, self._last_episode_starts)
+        if not np.isfinite(buffer.advantages).all():
+            raise self._diverged("value estimates hold NaN or infinity")
+        self._last_obs = rollout.last_observation
+        self._last_episode_starts = rollout.terminated[-1] | rollout.truncated[-1]
+
+    def training_state(self) -> dict[str, np.ndarray]:
+        """What decides the future beside `save()` and the environments' state, as plain arrays for `np.savez`."""
+        if self._last_obs is None:
+            raise RuntimeError("There is nothing to resume before the first iteration.")
+        state = {"last_observation": self._last_obs, "last_episode_starts": self._last_episode_starts}
+        for name, part in self._parts().items():
+            state |= {f"{name}/{key}": value for key, value in part.state().items()}
+        return {key: np.array(value) for key, value in (state | generator_states()).items()}
+
+    def load_training_state(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a `training_state()`, after `load()` and the environments' `restore_state()`.
+
+        Raises:
+            ValueError: if it is of another number of environments, or normalises what this does not.
+        """
+        parts = self._parts()
+        found = {key.partition("/")[0] for key in state if "/" in key}
+        if found != parts.keys() | {"generator"}:
+            raise ValueError(
+                f"The state has {sorted(found - {'generator'})}, this training {sorted(parts)}: make the adapter and"
+                " load the policy with the normalisation that they were saved with."
+            )
+        for name, part in parts.items():
+            prefix = f"{name}/"
+            part.load_state({key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)})
+        self.adapter.last_observation = self._last_obs = np.array(state["last_observation"])
+        self._last_episode_starts = np.array(state["last_episode_starts"])
+        restore_generators(state)
+
+    def _parts(self) -> dict[str, EpisodeStatistics | ObservationNormalizer | RewardScaler]:
+        """What keeps state of its own."""
+        parts = {
+            "statistics": self.statistics,
+            "normalizer": self.adapter.normalizer,
+            "reward_scaler": self.reward_scaler,
+        }
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), *_NOT_IN_ZIP]
