@@ -1,0 +1,69 @@
+"""Files and directories that are either there in full or not at all, whenever the process is killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["new_directory", "remove_leftovers", "replace_file", "sync"]
+
+_PREFIX = ".unfinished-"
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """A directory to fill, which gets the name `path` once the block ends and its files are on the disk.
+
+    After an exception it is removed. A process that is killed leaves a hidden
+    directory beside `path` (`remove_leftovers`). `path` itself must not exist yet.
+    """
+    unfinished = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=path.parent))
+    try:
+        yield unfinished
+        for file in unfinished.iterdir():
+            sync(file)
+        sync(unfinished)
+        unfinished.chmod(0o777 & ~_umask())  # mkdtemp's own is for the owner's eyes only
+        unfinished.rename(path)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    sync(path.parent)
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a file of another name, which then takes the place of `path`."""
+    unfinished = path.with_name(f"{_PREFIX}{os.getpid()}-{path.name}")
+    try:
+        write(unfinished)
+        sync(unfinished)
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what a killed process left unfinished in `directory`."""
+    for path in directory.glob(f"{_PREFIX}*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,145 @@
+"""The options of `superdex train`, checked before anything heavy is imported or begun."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.extras import require_extra
+from superdex.lab.apps.tables import make_console
+from superdex.lab.apps.tasks import find_task
+from superdex.lab.apps.train.checkpoints import Checkpoint, CheckpointStore
+from superdex.lab.apps.train.config import Stepping, TrainConfig
+from superdex.lab.apps.train.recipe import RecipeOptions
+from superdex.lab.apps.train.recipes import recipe_for
+from superdex.lab.apps.train.run_directory import RunDirectory
+
+__all__ = ["Train"]
+
+_CHECKPOINTS_PER_RUN = 20
+_SETTINGS = ("seed", "checkpoint_every", "num_learning_threads")
+
+
+def _shown(metavar: str, default: str) -> Any:
+    """How the help shows an option whose default depends on others."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train a policy for a task by PPO on a large batch of environments.
+
+    Each task has a recipe; every setting of it has a flag below, and the ones used are shown at the
+    start. Ctrl-C saves and ends; --resume continues, with the same results to the bit as if nothing
+    had happened. In the run directory: the policy, checkpoints, curves and a video.
+    """
+
+    task: Annotated[str | None, tyro.conf.Positional, _shown("[TASK]", "the task of the resumed run")] = None
+    """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0)."""
+    seed: Annotated[int | None, _shown("N", "0")] = None
+    """Of environments, first weights, action noise and the order of minibatches."""
+    num_workers: Annotated[int | None, _shown("N", "0, or 1 with --ray")] = None
+    """Step in this many worker processes, or Ray actors; 0 for a batch in this process."""
+    num_threads: Annotated[int | None, _shown("N", "one per CPU")] = None
+    """Threads that step, shared out over the workers."""
+    num_threads_per_worker: Annotated[int | None, _shown("N", "its share of --num_threads")] = None
+    """Threads of each worker."""
+    num_learning_threads: Annotated[int | None, _shown("N", "1, or --num_threads if a layer has over 64 units")] = None
+    """Threads for the networks."""
+    ray: Annotated[tuple[str, ...] | None, _shown("[ADDRESS]", "without Ray")] = None
+    """Step on a Ray cluster: that of the address, or without one a new one on this machine."""
+    run_dir: Annotated[Path | None, _shown("DIR", "runs/TASK-DATE-TIME")] = None
+    """Where to keep the run; must not exist, or be empty."""
+    resume: Annotated[Path | None, _shown("DIR", "a new run")] = None
+    """Continue the run in this directory. Its settings stay; --total_steps may grow, and --num_workers,
+    --num_threads and --ray may change."""
+    checkpoint_every: Annotated[int | None, _shown("N", "a twentieth of the run")] = None
+    """Control steps between two checkpoints."""
+    video: bool = True
+    """Whether to make a video of the trained policy at the end."""
+    recipe: Annotated[RecipeOptions, tyro.conf.arg(name="")] = field(default_factory=RecipeOptions)
+    """Settings of PPO."""
+
+    def run(self) -> int:
+        """Train; returns the exit code."""
+        require_extra("train", "`superdex train`", "torch", "stable_baselines3", "tensorboard", "matplotlib")
+        if self.resume is not None:
+            run, config, checkpoint = self._resumed(self.resume)
+            _require_ray(config)
+        else:
+            config, checkpoint = self._new_config(), None
+            _require_ray(config)
+            run = RunDirectory.create(self.run_dir, config)
+        from superdex.lab.apps.train.session import run_session
+
+        return run_session(run, config, checkpoint, make_console(), video=self.video)
+
+    def _new_config(self) -> TrainConfig:
+        if self.task is None:
+            raise UserError("Name the task to train, as in `superdex train CartPole`; `superdex list` shows all.")
+        task = find_task(self.task)
+        recipe = replace(recipe_for(task.name), **_given(self.recipe))
+        every = self.checkpoint_every
+        return TrainConfig(
+            task_id=task.task_id,
+            seed=0 if self.seed is None else self.seed,
+            recipe=recipe,
+            stepping=Stepping(**self._stepping()),
+            checkpoint_every=max(1, recipe.total_steps // _CHECKPOINTS_PER_RUN) if every is None else every,
+            num_learning_threads=self.num_learning_threads or 0,
+        )
+
+    def _stepping(self) -> dict[str, Any]:
+        """The fields of `Stepping` that were given, or follow from those."""
+        names = ("num_workers", "num_threads", "num_threads_per_worker")
+        given: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.num_threads_per_worker is None and given:
+            given["num_threads_per_worker"] = 0  # a resumed run's were the share of other workers
+        if self.ray is not None:
+            if len(self.ray) > 1:
+                raise UserError(f"--ray takes one address or none, got {' '.join(self.ray)}.")
+            if self.num_workers == 0:
+                raise UserError("--ray steps in at least one worker, got --num_workers 0.")
+            given |= {"ray": True, "ray_address": self.ray[0] if self.ray else None}
+        elif self.num_workers == 0:
+            given |= {"ray": False, "ray_address": None}
+        return given
+
+    def _resumed(self, path: Path) -> tuple[RunDirectory, TrainConfig, Checkpoint]:
+        run = RunDirectory.open(path)
+        config = run.read_config()
+        given = _given(self.recipe)
+        total_steps = given.pop("total_steps", None)
+        given |= {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
+        contradictions = config.contradictions(given)
+        if self.task is not None and find_task(self.task) != config.task:
+            contradictions.insert(0, f"the task is {config.task.name}, not {find_task(self.task).name}")
+        if self.run_dir is not None and self.run_dir.resolve() != path.resolve():
+            contradictions.append(f"--run_dir is {path}, not {self.run_dir}")
+        if contradictions:
+            raise UserError(f"A resumed run keeps its settings: in {path}, {'; '.join(contradictions)}.")
+        checkpoint = CheckpointStore(run.checkpoints).newest()
+        if checkpoint is None:
+            raise UserError(f"The run in {path} has no checkpoint to continue from. Begin it anew.")
+        goal = config.recipe.total_steps if total_steps is None else total_steps
+        if goal <= checkpoint.steps:
+            raise UserError(
+                f"The run in {path} has come to {checkpoint.steps:,} steps; to continue it, --total_steps must be"
+                f" larger, got {goal:,}."
+            )
+        return run, config.continued(total_steps=goal, stepping=self._stepping()), checkpoint
+
+
+def _given(recipe: RecipeOptions) -> dict[str, Any]:
+    """The settings for which there was a flag."""
+    values = {each.name: getattr(recipe, each.name) for each in fields(recipe)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _require_ray(config: TrainConfig) -> None:
+    if config.stepping.ray:
+        require_extra("ray", "--ray", "ray")

@@ -1,0 +1,62 @@
+"""The learning curve: return against steps and against wall time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from superdex.lab.apps.bench.style import INK, MUTED, STYLE
+from superdex.lab.apps.train.atomic import replace_file
+from superdex.lab.apps.train.progress import ProgressRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_learning_curve"]
+
+_LINE, _BAND = "#2171b5", "#9ecae1"
+
+
+def draw_learning_curve(rows: Sequence[ProgressRow], title: str, path: Path) -> None:
+    """Draw mean return and standard deviation of the episodes to `path`, a PNG of 9 inches; replaces it atomically.
+
+    Iterations before the first episode's end have no point.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    known = [row for row in rows if not math.isnan(row.return_mean)]
+    steps = np.array([row.steps for row in known])
+    seconds = np.array([row.wall_seconds for row in known])
+    unit, name = (60.0, "minutes") if seconds.size and seconds[-1] > 300 else (1.0, "seconds")
+    with matplotlib.rc_context(STYLE):  # type: ignore[arg-type]
+        figure = Figure(figsize=(9, 3.4), layout="constrained", facecolor="white")
+        left, right = figure.subplots(1, 2, sharey=True)
+        _draw(left, steps / 1e6, known, "million control steps")
+        _draw(right, seconds / unit, known, f"{name} of training")
+        left.set_ylabel("return")
+        handles, labels = left.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper right", ncols=2)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
+        replace_file(path, lambda file: figure.savefig(file, dpi=150, format="png"))
+
+
+def _draw(axes: Axes, x: NDArray[np.float64], rows: Sequence[ProgressRow], label: str) -> None:
+    mean = np.array([row.return_mean for row in rows])
+    deviation = np.array([row.return_std for row in rows])
+    axes.fill_between(x, mean - deviation, mean + deviation, color=_BAND, alpha=0.4, linewidth=0, label="± 1 std")
+    axes.plot(x, mean, color=_LINE, linewidth=1.8, label="mean of the last episodes")
+    if rows:
+        best = int(mean.argmax())
+        axes.plot(x[best], mean[best], "o", color=_LINE, markersize=5)
+        axes.annotate(
+            f"{mean[best]:,.0f}", (x[best], mean[best]), textcoords="offset points", xytext=(0, 7),
+            ha="right" if x[best] > 0.9 * x[-1] else "center", fontsize=8, color=MUTED,
+        )  # fmt: skip
+    axes.set_xlim(left=0)
+    axes.set_xlabel(label)

@@ -1,0 +1,82 @@
+"""Evaluation: exactly N episodes, each counted once, and long ones as likely as short ones."""
+
+import numpy as np
+import pytest
+
+from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.evaluation import evaluate, quotas
+from superdex.lab.apps.tasks import find_task
+from superdex.lab.gym.rollouts import GaussianMlpPolicy
+
+BALANCING = np.array([[10.0], [1.0], [1.0], [50.0]], np.float32) / 3
+
+
+def make_policy(weights=BALANCING, **changes):
+    bound = np.full(1, 3, np.float32)
+    zeros = np.zeros(1, np.float32)
+    values = {"activation": "relu", "log_std": zeros, "low": -bound, "high": bound, "deterministic": True, **changes}
+    return GaussianMlpPolicy(layers=((weights, zeros),), **values)
+
+
+@pytest.fixture
+def task():
+    return find_task("CartPole")
+
+
+def test_quotas_are_fixed_beforehand_and_sum_up():
+    assert quotas(10, 4) == [3, 3, 2, 2]
+    assert quotas(3, 100) == [1, 1, 1]
+    assert quotas(1000, 1) == [1000]
+
+
+def test_episodes_are_those_of_environments_alone(task):
+    policy = make_policy(deterministic=True, weights=BALANCING / 20)
+    episodes = evaluate(task, policy, 5, seed=7, num_envs=2, steps_per_episode=30)
+
+    expected = []
+    for row, quota in enumerate([3, 2]):
+        env = task.make(steps_per_episode=30)
+        observation, _ = env.reset(seed=7 + row)
+        for _ in range(quota):
+            total, length, ended = 0.0, 0, False
+            while not ended:
+                action = policy.bounded(policy.means(observation[None]))[0]
+                observation, reward, terminated, truncated, info = env.step(action)
+                total, length, ended = total + reward, length + 1, terminated or truncated
+            expected.append((total, length, info["terminated_reason"] or info["truncated_reason"]))
+            observation, _ = env.reset()
+        env.close()
+    assert list(zip(episodes.returns, episodes.lengths, episodes.reasons, strict=True)) == expected
+
+
+def test_there_is_no_bias_to_short_episodes(task):
+    """Half of the policy's episodes last 10 times as long: with the first to end, they would hardly be counted."""
+
+    class TwoKinds:
+        """Balances the poles of the odd environments only."""
+
+        def __call__(self, observation, step, environments):
+            odd = np.arange(environments.start, environments.stop)[:, None] % 2 == 1
+            return np.where(odd, make_policy().means(observation), np.float32(3))
+
+        def bounded(self, actions):
+            return actions
+
+    episodes = evaluate(task, TwoKinds(), 40, num_envs=10, steps_per_episode=200)
+
+    assert sorted(episodes.lengths.tolist())[20:] == [200] * 20
+    assert episodes.lengths.max() > 10 * np.sort(episodes.lengths)[19]
+    assert dict(episodes.count_reasons()) == {"Pole angle exceeded threshold": 20, "Steps per episode reached": 20}
+
+
+def test_noise_depends_on_the_seed_only(task):
+    policy = make_policy(deterministic=False, log_std=np.ones(1, np.float32))
+    once, again = (evaluate(task, policy, 20, seed=1, num_threads=threads) for threads in (1, 2))
+
+    np.testing.assert_array_equal(once.returns, again.returns)
+    assert once.returns.std() > 0
+
+
+def test_tasks_without_step_limit_are_refused(task):
+    with pytest.raises(UserError, match="Episodes of CartPole have no step limit"):
+        evaluate(task, make_policy(), 1, steps_per_episode=-1)

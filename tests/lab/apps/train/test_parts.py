@@ -1,0 +1,169 @@
+"""The parts of `superdex train`, each by itself."""
+
+import io
+import math
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.tasks import all_tasks
+from superdex.lab.apps.train.atomic import new_directory, replace_file
+from superdex.lab.apps.train.config import Stepping, TrainConfig
+from superdex.lab.apps.train.curve import draw_learning_curve
+from superdex.lab.apps.train.display import LiveDisplay
+from superdex.lab.apps.train.environments import make_environments
+from superdex.lab.apps.train.interruption import Interruption
+from superdex.lab.apps.train.progress import ProgressLog, ProgressRow
+from superdex.lab.apps.train.recipe import Recipe
+from superdex.lab.apps.train.recipes import RECIPES, recipe_for
+from superdex.lab.apps.train.run_directory import RunDirectory
+from superdex.lab.gym.utils.vector import HybridVectorEnv, SceneVectorEnv
+
+
+def make_row(iteration, **values):
+    names = ProgressRow.__dataclass_fields__
+    floats = {name: 0.1 * iteration for name in names if name not in ("iteration", "steps", "episodes")}
+    return ProgressRow(**{**floats, "iteration": iteration, "steps": 100 * iteration, "episodes": iteration, **values})
+
+
+def make_config(**values):
+    recipe = Recipe(num_envs=8, n_steps=16, n_minibatches=2)
+    settings = {"task_id": "superdex_gym/CartPole-v0", "seed": 0, "recipe": recipe, "stepping": Stepping()}
+    return TrainConfig(**{**settings, "checkpoint_every": 1000, **values})
+
+
+def test_recipes_are_of_tasks_and_all_others_get_one():
+    assert RECIPES.keys() <= {task.name for task in all_tasks()}
+    assert recipe_for("CartPole") is RECIPES["CartPole"]
+    assert recipe_for("GymnasiumHumanoid") == Recipe()
+
+
+def test_config_comes_back_from_its_file():
+    config = make_config(recipe=Recipe(hidden_sizes=(3, 4, 5), learning_rate=0.1), stepping=Stepping(num_threads=3))
+
+    assert TrainConfig.from_json(config.to_json()) == config
+
+
+def test_threads_are_shared_out_over_workers():
+    assert Stepping(num_workers=2, num_threads=7).num_threads_per_worker == 3
+    assert Stepping(num_workers=4, num_threads=2).num_threads_per_worker == 1
+    assert Stepping(ray=True).num_workers == 1
+    assert Stepping().num_threads >= 1
+
+
+@pytest.mark.parametrize(
+    ("stepping", "kind", "text"),
+    [
+        (Stepping(num_threads=1), SceneVectorEnv, "in process, 1 thread"),
+        (Stepping(num_workers=2, num_threads=4), HybridVectorEnv, "2 worker processes, 2 threads each"),
+    ],
+)
+def test_environments_are_stepped_as_configured(stepping, kind, text):
+    with make_environments(make_config(stepping=stepping)) as envs:
+        assert type(envs) is kind
+        assert envs.num_envs == 8
+        assert envs.metadata["autoreset_mode"].value == "SameStep"
+    assert stepping.describe() == text
+
+
+def test_progress_is_read_as_it_was_written(tmp_path):
+    log = ProgressLog(tmp_path / "progress.csv")
+    rows = [make_row(1, return_mean=math.nan), make_row(2), make_row(3, value_loss=1e-300)]
+    for row in rows:
+        log.append(row)
+
+    assert repr(log.read()) == repr(rows)
+
+
+def test_progress_ignores_a_row_that_was_cut_off_and_rewinds(tmp_path):
+    path = tmp_path / "progress.csv"
+    log = ProgressLog(path)
+    for iteration in (1, 2, 3):
+        log.append(make_row(iteration))
+    path.write_text(path.read_text() + "4,400,4,0.")
+
+    assert log.read() == [make_row(1), make_row(2), make_row(3)]
+    log.rewind(2)
+    log.append(make_row(3))
+    assert log.read() == [make_row(1), make_row(2), make_row(3)]
+
+
+def test_new_directory_appears_only_when_it_is_whole(tmp_path):
+    with pytest.raises(ZeroDivisionError), new_directory(tmp_path / "new") as unfinished:
+        (unfinished / "file").write_text(str(1 / 0))
+    assert list(tmp_path.iterdir()) == []
+
+    with new_directory(tmp_path / "new") as unfinished:
+        (unfinished / "file").write_text("whole")
+        assert not (tmp_path / "new").exists()
+    assert (tmp_path / "new" / "file").read_text() == "whole"
+
+
+def test_replaced_file_stays_when_the_new_one_fails(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("old")
+
+    def fail(path):
+        path.write_text("half")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        replace_file(file, fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert file.read_text() == "old"
+
+
+def test_runs_of_one_second_get_directories_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    paths = {RunDirectory.create(None, make_config()).path for _ in range(3)}
+
+    assert len(paths) == 3
+    assert all(path.parent.name == "runs" and path.name.startswith("CartPole-") for path in paths)
+
+
+def test_unwritable_run_directory_is_named(tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.mkdir", refuse)
+    with pytest.raises(UserError, match=r"--run_dir .*/run cannot be written: Permission denied\."):
+        RunDirectory.create(tmp_path / "run", make_config())
+
+
+def test_learning_rate_follows_the_schedule():
+    config = make_config(recipe=Recipe(learning_rate=0.2, total_steps=1000, schedule="constant"))
+    assert config.learning_rate_at(500) == 0.2
+
+    linear = replace(config, recipe=replace(config.recipe, schedule="linear"))
+    assert [linear.learning_rate_at(steps) for steps in (0, 500, 1000, 1024)] == [0.2, 0.1, 0, 0]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_live_display_fits_the_terminal(width):
+    interruption = Interruption(announce=False)
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
+    display = LiveDisplay(console, 0, 2_000_000, interruption)
+    row = make_row(40, steps=1_280_000, return_mean=912.34, length_mean=913.3, steps_per_second=51_234.5)
+    row = replace(row, wall_seconds=20.0, stepping_seconds=12.0, learning_seconds=7.0)
+
+    display.update(row, 950.0)
+    interruption.requested = True
+    with console.capture() as capture:
+        console.print(display)
+
+    lines = capture.get().splitlines()
+    assert len(lines) == 4
+    assert all(len(line.rstrip()) <= width for line in lines)
+    assert "64 %  1,280,000 of 2,000,000 steps  0:00:0" in lines[0]
+    assert lines[1].split("  ") == ["return 912.3 (best 950.0)", "length 913.3"]
+    assert lines[2] == "51,234 steps/s (stepping 60%, learning 35%)"
+    assert lines[3].startswith("saving after this iteration")
+
+
+def test_curve_is_drawn_with_and_without_finished_episodes(tmp_path):
+    for name, rows in (("some", [make_row(i) for i in (1, 2, 3)]), ("none", [make_row(1, return_mean=math.nan)])):
+        draw_learning_curve(rows, "CartPole", tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000

@@ -1,0 +1,196 @@
+"""Interrupted and resumed equals uninterrupted, to the bit; and what is said where it cannot."""
+
+import json
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import signal
+import time
+
+import pytest
+
+from superdex.lab.apps.main import main
+from superdex.lab.apps.train.checkpoints import CheckpointStore
+from superdex.lab.apps.train.command import Train
+from superdex.lab.apps.train.config import Stepping
+from superdex.lab.apps.train.display import LineDisplay
+from superdex.lab.apps.train.run_directory import RunDirectory
+from tests.lab.apps.train import runs
+from tests.lab.apps.train.test_parts import make_config
+
+
+@pytest.fixture
+def interrupted_after(monkeypatch):
+    """Makes every session send itself SIGINT in that iteration; `times` in a row."""
+    update = LineDisplay.update
+
+    def interrupt(iteration, times=1):
+        def interrupting(self, row, best):
+            update(self, row, best)
+            if row.iteration == iteration:
+                for _ in range(times):
+                    os.kill(os.getpid(), signal.SIGINT)
+
+        monkeypatch.setattr(LineDisplay, "update", interrupting)
+
+    return interrupt
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    """A copy of the finished run, to be changed."""
+    return shutil.copytree(finished, tmp_path / "copy")
+
+
+def test_ctrl_c_in_a_process_of_its_own(finished, tmp_path):
+    path = tmp_path / "run"
+    process = runs.start(runs.arguments(path))
+    runs.wait_for_iteration(process, path, 2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 0, err
+    assert "saving after this iteration" in err
+    newest = CheckpointStore(RunDirectory(path).checkpoints).newest()
+    assert newest is not None
+    assert 0 < newest.steps < runs.TOTAL_STEPS
+    assert f"Interrupted at {newest.steps:,} steps, and saved. To continue:\n  superdex train --resume {path}" in out
+    assert runs.resume(path) == 0
+    runs.assert_same_run(path, finished)
+
+
+def test_killed_at_a_random_moment(finished, tmp_path):
+    path = tmp_path / "run"
+    process = runs.start(runs.arguments(path, checkpoint_every=runs.STEPS_PER_ITERATION))
+    runs.wait_for_iteration(process, path, 2)
+    time.sleep(random.uniform(0, 0.2))
+    process.kill()
+    process.communicate(timeout=60)
+
+    if CheckpointStore(RunDirectory(path).checkpoints).newest().steps < runs.TOTAL_STEPS:
+        assert runs.resume(path) == 0
+    runs.assert_same_run(path, finished)
+    assert not list(path.rglob(".unfinished-*"))
+
+
+def test_worker_processes_and_then_another_split(finished, tmp_path, interrupted_after):
+    path = tmp_path / "run"
+    interrupted_after(4)
+    assert main(runs.arguments(path, num_workers=2)) == 0
+    interrupted_after(7)
+    assert runs.resume(path) == 0
+    assert json.loads((path / "config.json").read_text())["stepping"]["num_workers"] == 2
+    interrupted_after(None)
+    assert runs.resume(path, "--num-workers", "0") == 0
+
+    runs.assert_same_run(path, finished)
+
+
+def test_training_survives_the_death_of_a_worker(tmp_path, monkeypatch):
+    path, update = tmp_path / "run", LineDisplay.update
+
+    def killing(self, row, best):
+        update(self, row, best)
+        if row.iteration == 2:
+            children = multiprocessing.active_children()
+            assert len(children) == 2
+            children[0].kill()
+
+    monkeypatch.setattr(LineDisplay, "update", killing)
+
+    assert main(runs.arguments(path, num_workers=2, total_steps=5 * runs.STEPS_PER_ITERATION)) == 0
+    assert CheckpointStore(RunDirectory(path).checkpoints).newest().steps == 5 * runs.STEPS_PER_ITERATION
+
+
+def test_what_steps_a_resumed_run_follows_from_its_flags():
+    on_ray = Stepping(num_workers=2, num_threads=8, ray=True, ray_address="auto")
+    config = make_config(stepping=on_ray)
+    changes = {
+        Train(): on_ray,
+        Train(num_workers=4): Stepping(num_workers=4, num_threads=8, ray=True, ray_address="auto"),
+        Train(num_workers=0): Stepping(num_threads=8),
+        Train(num_threads=2, ray=()): Stepping(num_workers=2, num_threads=2, ray=True),
+    }
+    for command, expected in changes.items():
+        assert config.continued(total_steps=None, stepping=command._stepping()).stepping == expected
+
+
+def test_second_ctrl_c_stops_at_once(tmp_path, interrupted_after, capsys):
+    path = tmp_path / "run"
+    interrupted_after(5, times=2)
+
+    assert main(runs.arguments(path)) == 130
+
+    newest = CheckpointStore(RunDirectory(path).checkpoints).newest()
+    assert newest.steps == runs.FLAGS["checkpoint_every"]
+    assert (
+        f"the last checkpoint is {newest.path}; to continue: superdex train --resume {path}" in capsys.readouterr().err
+    )
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_larger_goal_equals_that_goal_from_the_start(copy, tmp_path, capsys):
+    goal = runs.TOTAL_STEPS + 3 * runs.STEPS_PER_ITERATION
+    assert main(runs.arguments(tmp_path / "long", total_steps=goal)) == 0
+    capsys.readouterr()
+
+    assert runs.resume(copy, "--total-steps", str(goal)) == 0
+
+    assert f"goal: {goal:,} steps, before {runs.TOTAL_STEPS:,}" in capsys.readouterr().out
+    runs.assert_same_run(copy, tmp_path / "long")
+
+
+def test_larger_goal_of_a_linear_schedule_is_explained(tmp_path, interrupted_after, capsys):
+    path = tmp_path / "run"
+    interrupted_after(6)
+    assert main(runs.arguments(path, schedule="linear", learning_rate=0.001)) == 0
+    capsys.readouterr()
+    interrupted_after(7)
+
+    assert runs.resume(path, "--total-steps", str(2 * runs.TOTAL_STEPS)) == 0
+
+    said = "the learning rate falls linearly to 0 at the new goal: it jumps from 0.0005 to 0.00075"
+    assert said in capsys.readouterr().out
+
+
+def test_damaged_checkpoint_is_named_with_the_remedy(copy, capsys):
+    store = CheckpointStore(RunDirectory(copy).checkpoints)
+    newest = store.newest()
+    newest.training.write_bytes(newest.training.read_bytes()[:500])
+
+    assert runs.resume(copy, "--total-steps", str(2 * runs.TOTAL_STEPS)) == 2
+    assert re.search(rf"cannot go on from {newest.path}: .*remove that directory", capsys.readouterr().err)
+
+    shutil.rmtree(newest.path)
+    assert runs.resume(copy) == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--seed", "1"], r"A resumed run keeps its settings: in .*copy, --seed is 0, not 1\."),
+        (["--num-envs", "9", "--gamma", "0.5"], r"--num_envs is 8, not 9; --gamma is 0\.99, not 0\.5\."),
+        (["Ant"], r"the task is CartPole, not Ant\."),
+        (["--run-dir", "elsewhere"], r"--run_dir is .*copy, not elsewhere"),
+        ([], r"has come to 1,536 steps; to continue it, --total_steps must be larger, got 1,536\."),
+        (
+            ["--total-steps", "1000"],
+            r"has come to 1,536 steps; to continue it, --total_steps must be larger, got 1,000\.",
+        ),
+    ],
+)
+def test_contradictions_are_refused(copy, flags, message, capsys):
+    assert runs.resume(copy, *flags) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_what_is_no_run_is_refused(tmp_path, copy, capsys):
+    assert runs.resume(tmp_path / "missing") == 2
+    assert "missing is not the directory of a training run: it is no directory." in capsys.readouterr().err
+    assert runs.resume(tmp_path) == 2
+    assert "is not the directory of a training run: it has no config.json." in capsys.readouterr().err
+    (copy / "config.json").write_text("{}")
+    assert runs.resume(copy) == 2
+    assert "config.json cannot be used: it does not describe a training run of this release" in capsys.readouterr().err

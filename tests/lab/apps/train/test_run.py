@@ -1,0 +1,88 @@
+"""A run from start to end: what it shows and what it leaves behind."""
+
+import json
+import re
+
+import numpy as np
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from superdex.lab.apps.main import main
+from superdex.lab.apps.train.checkpoints import CheckpointStore, load_policy
+from superdex.lab.apps.train.progress import ProgressLog
+from superdex.lab.apps.train.run_directory import RunDirectory
+from tests.lab.apps.train import runs
+
+
+def test_everything_is_in_the_run_directory(finished):
+    run = RunDirectory(finished)
+
+    assert {path.name for path in finished.iterdir()} == {
+        *("best", "checkpoints", "config.json", "learning_curve.png", "progress.csv", "summary.json", "tensorboard"),
+        "versions.json",
+    }
+    assert run.read_config().recipe.num_envs == runs.NUM_ENVS
+    assert json.loads(run.versions_file.read_text())["libraries"]["torch"]
+    assert run.curve.read_bytes().startswith(b"\x89PNG")
+
+
+def test_progress_has_a_row_per_iteration_and_times_that_add_up(finished):
+    rows = ProgressLog(RunDirectory(finished).progress_file).read()
+
+    assert [row.iteration for row in rows] == list(range(1, runs.NUM_ITERATIONS + 1))
+    assert [row.steps for row in rows] == [row.iteration * runs.STEPS_PER_ITERATION for row in rows]
+    last = rows[-1]
+    assert last.episodes > 20
+    assert last.length_mean == last.return_mean + 1  # CartPole rewards all steps but the one that ends the episode
+    assert 0 < last.stepping_seconds < last.wall_seconds
+    assert last.stepping_seconds + last.learning_seconds <= last.wall_seconds
+    assert all(np.isfinite(list(vars(last).values())))
+
+
+def test_tensorboard_has_the_same_figures(finished):
+    run = RunDirectory(finished)
+    events = EventAccumulator(str(run.tensorboard)).Reload()
+
+    rows = ProgressLog(run.progress_file).read()
+    assert [(e.step, e.value) for e in events.Scalars("rollout/return_mean")] == [
+        (row.steps, np.float32(row.return_mean)) for row in rows
+    ]
+    assert "train/approx_kl" in events.Tags()["scalars"]
+
+
+def test_checkpoints_come_at_the_start_when_due_and_at_the_end(finished):
+    checkpoints = CheckpointStore(RunDirectory(finished).checkpoints).all()
+
+    every = runs.FLAGS["checkpoint_every"]
+    assert [each.steps for each in checkpoints] == list(range(0, runs.TOTAL_STEPS + 1, every))
+    assert [each.resumable for each in checkpoints] == [False] * (len(checkpoints) - 2) + [True, True]
+
+
+def test_best_policy_is_the_one_with_the_best_mean_return(finished):
+    rows = ProgressLog(RunDirectory(finished).progress_file).read()
+    counted = [row for row in rows if row.episodes >= runs.NUM_ENVS]
+    best = max(counted, key=lambda row: row.return_mean)
+
+    info = load_policy(finished).info
+    assert info.return_mean == best.return_mean
+    assert (info.iteration, info.steps) == (best.iteration - 1, best.steps - runs.STEPS_PER_ITERATION)
+
+
+def test_off_a_terminal_it_prints_plain_lines(tmp_path, capsys):
+    assert main(runs.arguments(tmp_path / "run", total_steps=2 * runs.STEPS_PER_ITERATION)) == 0
+
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert re.search(r"^ +num_envs +8 \(recipe: 256\)", printed, re.MULTILINE)
+    lines = [line for line in printed.splitlines() if re.match(r" *\d+ %", line)]
+    assert [line.split()[0] for line in lines] == ["50", "100"]
+    assert re.search(r"steps/s \(stepping \d+%, learning \d+%\)  0:00:0\d left$", lines[0])
+    assert "stepping" in printed.split("wall time")[1]
+
+
+def test_run_without_a_finished_episode_has_a_best_policy_all_the_same(tmp_path, capsys):
+    path = tmp_path / "run"
+    assert main(runs.arguments(path, total_steps=32, num_envs=4, n_steps=8)) == 0
+
+    assert "return, mean of the last episodes" in capsys.readouterr().out
+    assert json.loads(RunDirectory(path).summary.read_text())["best_return_mean"] is None
+    assert load_policy(path).info.label == "iteration 1, 32 steps, return none yet"
