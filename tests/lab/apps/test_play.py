@@ -57,7 +57,7 @@ def test_checkpoint_can_be_played_and_noise_makes_a_difference(finished, capsys)
 
 
 def test_video_of_one_environment_and_of_a_grid(finished, tmp_path, capsys):
-    for count, size in ((1, (960, 720)), (3, (964, 724))):
+    for count, size in ((1, (640, 480)), (3, (964, 724))):
         path = tmp_path / f"{count}.mp4"
         flags = ["--video", str(path), "--num-video-envs", str(count), "--video-seconds", "0.2", "--num-episodes", "0"]
         assert main(["play", str(finished), *flags]) == 0
@@ -95,7 +95,7 @@ def test_train_makes_a_video_at_the_end_or_says_why_not(finished, tmp_path, monk
     monkeypatch.setattr("superdex.lab.apps.train.session._VIDEO_SECONDS", 0.2)
     total = json.loads((path / "summary.json").read_text())["steps"]
     assert main(["train", "--resume", str(path), "--total-steps", str(total + 1)]) == 0
-    assert frames_of(path / "video.mp4") == (5, (960, 720))
+    assert frames_of(path / "video.mp4") == (5, (640, 480))
 
     def refuse(*args, **kwargs):
         raise RuntimeError("No OpenGL here:\ninstall libosmesa6")

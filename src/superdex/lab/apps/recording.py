@@ -26,7 +26,7 @@ from superdex.lab.gym.utils.vector import SceneVectorEnv
 __all__ = ["Shown", "check_video_path", "record"]
 
 _MAX_RATE = 50.0
-_SIZES = {1: (960, 720), 4: (480, 360)}  # up to so many tiles
+_SIZES = {1: (640, 480), 4: (480, 360)}  # up to so many tiles
 _SMALL = (400, 300)
 
 
@@ -58,7 +58,7 @@ def record(
         path: an `.mp4` file; it appears only when the video is whole.
         seconds: of simulated time, which the video shows at its own pace.
         seed: tile i is reset with the seed `seed + i`.
-        quality: of frames; "nice" takes some 10 times longer on a CPU.
+        quality: of frames; "fast" lacks shadows and smooth edges, and takes a sixth of the time on a CPU.
         alike: whether all tiles are reset with `seed` instead, to compare policies.
 
     Raises:

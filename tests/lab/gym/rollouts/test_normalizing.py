@@ -10,7 +10,9 @@ import pytest
 from superdex.lab.gym.rollouts import ObservationNormalizer, RewardScaler, Rollout
 
 
-def rollout_of(rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> Rollout:
+def rollout_of(
+    rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, restarted: np.ndarray | None = None
+) -> Rollout:
     """A rollout of which only rewards and flags matter."""
     steps, environments = np.nonzero(terminated | truncated)
     return Rollout(
@@ -23,6 +25,7 @@ def rollout_of(rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarra
         final_steps=steps,
         final_environments=environments,
         final_observations=np.zeros((len(steps), 1)),
+        restarted=np.zeros(rewards.shape[1], np.bool_) if restarted is None else restarted,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from superdex.lab.gym.rollouts import EpisodeStatistics, collect
+from superdex.lab.gym.rollouts import EpisodeStatistics, RewardScaler, collect
 from superdex.lab.gym.utils.vector import SceneVectorEnv
-from tests.lab.gym.rollouts.test_normalizing import random_rollout, saved_and_loaded
+from tests.lab.gym.rollouts.test_normalizing import random_rollout, rollout_of, saved_and_loaded
 from tests.lab.gym.rollouts.worlds import ChainEnv, Wanderer
 
 
@@ -44,6 +44,22 @@ def test_episodes_of_real_environments_run_across_rollouts() -> None:
     assert statistics.num_episodes == 3 * (35 // 10)
     assert set(statistics.recent_returns) == {10.0}
     assert set(statistics.recent_lengths) == {10}
+
+
+def test_the_lost_episodes_of_restarted_environments_do_not_count() -> None:
+    statistics, scaler = EpisodeStatistics(2), RewardScaler(2, 0.9)
+    rewards, never = np.ones((3, 2)), np.zeros((3, 2), np.bool_)
+    lost = np.array([False, True])
+    last = never.copy()
+    last[-1] = True
+    for rollout in (rollout_of(rewards, never, never), rollout_of(rewards, never, last, lost)):
+        statistics.update(rollout)
+        scaler.scale(rollout)
+    assert statistics.recent_returns.tolist() == [6, 3]
+    assert statistics.recent_lengths.tolist() == [6, 3]
+    scaler.scale(rollout_of(rewards[:1], never[:1], never[:1]))
+    scaler.scale(rollout_of(rewards[:1], never[:1], never[:1], lost))
+    assert scaler.discounted.tolist() == [1.9, 1]
 
 
 def test_means_are_over_the_window() -> None:

@@ -158,7 +158,7 @@ def test_a_worker_killed_while_another_is_busy() -> None:
 
 
 def test_close_does_not_wait_for_a_stuck_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("superdex.lab.gym.vector.hybrid._CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr("superdex.lab.gym.vector.pooled._CLOSE_SECONDS", 0.5)
     with within(5):
         env = HybridVectorEnv([partial(FaultyEnv, "sleep", "close"), CountingEnv])
         env.close()

@@ -23,7 +23,7 @@ _LINE, _BAND = "#2171b5", "#9ecae1"
 
 
 def draw_learning_curve(rows: Sequence[ProgressRow], title: str, path: Path) -> None:
-    """Draw mean return and standard deviation of the episodes to `path`, a PNG of 9 inches; replaces it atomically.
+    """Draw mean return and the range of most episodes to `path`, a PNG of 9 inches; replaces it atomically.
 
     Iterations before the first episode's end have no point.
     """
@@ -48,8 +48,8 @@ def draw_learning_curve(rows: Sequence[ProgressRow], title: str, path: Path) -> 
 
 def _draw(axes: Axes, x: NDArray[np.float64], rows: Sequence[ProgressRow], label: str) -> None:
     mean = np.array([row.return_mean for row in rows])
-    deviation = np.array([row.return_std for row in rows])
-    axes.fill_between(x, mean - deviation, mean + deviation, color=_BAND, alpha=0.4, linewidth=0, label="± 1 std")
+    low, high = (np.array([getattr(row, name) for row in rows]) for name in ("return_low", "return_high"))
+    axes.fill_between(x, low, high, color=_BAND, alpha=0.4, linewidth=0, label="10th to 90th percentile")
     axes.plot(x, mean, color=_LINE, linewidth=1.8, label="mean of the last episodes")
     if rows:
         best = int(mean.argmax())

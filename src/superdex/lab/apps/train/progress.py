@@ -38,6 +38,10 @@ class ProgressRow:
     """Mean return of the last episodes (1000, or as many as there are), each counted once."""
     return_std: float
     """Standard deviation of these returns."""
+    return_low: float
+    """Their 10th percentile."""
+    return_high: float
+    """Their 90th percentile."""
     length_mean: float
     """Mean length of the same episodes [control steps]."""
     learning_rate: float

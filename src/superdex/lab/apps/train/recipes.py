@@ -17,7 +17,8 @@ _CART_POLE = Recipe(total_steps=2_000_000, n_steps=32, n_minibatches=2, learning
 
 # by the task's name, without namespace and version
 RECIPES: dict[str, Recipe] = {
-    "AntNoContact": Recipe(total_steps=15_000_000),
+    # at full noise, actions cost more than surviving pays, and it would first learn to fall
+    "AntNoContact": Recipe(total_steps=15_000_000, log_std_init=-1.0),
     "CartPole": _CART_POLE,
     "CartPoleActuateOnPole": _CART_POLE,
     "HalfCheetah": Recipe(total_steps=50_000_000),

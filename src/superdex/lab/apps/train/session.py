@@ -96,7 +96,7 @@ def _film(run: RunDirectory, console: Console) -> None:
     loaded = load_policy(run.best_policy)
     try:
         with Console(stderr=True).status("filming the best policy"):
-            record(loaded.task, [Shown(loaded.policy)], run.video, seconds=_VIDEO_SECONDS)
+            record(loaded.task, [Shown(loaded.policy)], run.video, seconds=_VIDEO_SECONDS, quality="nice")
     except (UserError, RuntimeError) as error:
         console.print(" ".join(f"no video: {error}".split()), markup=False, soft_wrap=True)
 

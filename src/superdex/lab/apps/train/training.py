@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
+import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
 from superdex.lab.apps.train.atomic import replace_file
@@ -91,12 +92,16 @@ class Training:
         learner, statistics, now = self._learner, self._learner.statistics, perf_counter()
         seconds, self._last_time = now - self._last_time, now
         times = self._times(now)
+        returns = statistics.recent_returns
+        low, high = np.percentile(returns, (10, 90)) if returns.size else (np.nan, np.nan)
         return ProgressRow(
             iteration=learner.iteration,
             steps=learner.num_timesteps,
             episodes=statistics.num_episodes,
             return_mean=statistics.mean_return,
-            return_std=float(statistics.recent_returns.std()) if statistics.recent_returns.size else float("nan"),
+            return_std=float(returns.std()) if returns.size else np.nan,
+            return_low=float(low),
+            return_high=float(high),
             length_mean=statistics.mean_length,
             **losses(learner),
             **times,
@@ -112,14 +117,14 @@ class Training:
         }
 
     def _note_best(self, row: ProgressRow, acting: GaussianMlpPolicy) -> None:
-        """Keep the policy that acted in this iteration if its return is the best so far.
+        """Keep the policy that acted in this iteration if no return so far was better.
 
         The first episodes to end are short ones, so a return counts only once there are as many
         episodes as environments, or as many as a mean is taken over.
         """
         statistics, num_envs = self._learner.statistics, self._config.recipe.num_envs
         enough = statistics.num_episodes >= min(num_envs, statistics.window)
-        if enough and (self.best_return is None or row.return_mean > self.best_return):
+        if enough and (self.best_return is None or row.return_mean >= self.best_return):
             self.best_return = row.return_mean
             info = PolicyInfo(
                 task_id=self._config.task_id,

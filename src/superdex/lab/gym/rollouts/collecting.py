@@ -70,6 +70,7 @@ def collect(
         final_steps=final_steps,
         final_environments=final_environments,
         final_observations=np.concatenate(finals) if finals else observations[0, :0].copy(),
+        restarted=np.zeros(envs.num_envs, np.bool_),
     )
 
 

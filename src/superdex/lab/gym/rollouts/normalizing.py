@@ -113,6 +113,7 @@ class RewardScaler:
     def scale(self, rollout: Rollout) -> NDArray[np.float32]:
         """(T, N): the rollout's rewards, scaled by what was seen up to its end."""
         sums = np.empty(rollout.rewards.shape)
+        self.discounted[rollout.restarted] = 0
         ended = rollout.terminated | rollout.truncated
         for t, rewards in enumerate(rollout.rewards):
             self.discounted = self.discounted * self.gamma + rewards

@@ -52,6 +52,9 @@ class Rollout:
     """(k,): whose episode it was."""
     final_observations: np.ndarray
     """(k, *observation_shape): the last observation of each episode."""
+    restarted: NDArray[np.bool_]
+    """(N,): environments that were begun anew before the rollout, because their worker had died; the
+    episodes that they were in never end."""
 
     @property
     def num_steps(self) -> int:
@@ -85,6 +88,7 @@ class Rollout:
                 for name in ("observations", "actions", "rewards", "terminated", "truncated")
             },
             last_observation=np.concatenate([part.last_observation for part in fragments]),
+            restarted=np.concatenate([part.restarted for part in fragments]),
             final_steps=steps[order],
             final_environments=environments[order],
             final_observations=np.concatenate([part.final_observations for part in fragments])[order],

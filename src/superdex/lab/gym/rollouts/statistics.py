@@ -53,6 +53,7 @@ class EpisodeStatistics:
 
     def update(self, rollout: Rollout) -> FinishedEpisodes:
         """Take in the next rollout of these environments; returns the episodes that ended in it."""
+        self.forget_running(rollout.restarted)
         ended = rollout.terminated | rollout.truncated
         parts = [self.step(rewards, flags) for rewards, flags in zip(rollout.rewards, ended, strict=True)]
         return FinishedEpisodes(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
@@ -70,10 +71,11 @@ class EpisodeStatistics:
             self.recent_lengths = np.concatenate([self.recent_lengths, finished.lengths])[-self.window :]
         return finished
 
-    def forget_running(self) -> None:
-        """Begin all episodes anew, as after a reset of all environments; what ended stays counted."""
-        self._returns[:] = 0
-        self._lengths[:] = 0
+    def forget_running(self, environments: NDArray[np.bool_] | None = None) -> None:
+        """Begin the episodes of all environments anew, or of those in a mask; what ended stays counted."""
+        rows = slice(None) if environments is None else environments
+        self._returns[rows] = 0
+        self._lengths[rows] = 0
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that decides its future, as arrays."""

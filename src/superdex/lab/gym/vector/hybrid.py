@@ -33,25 +33,18 @@ environments across workers.
 from __future__ import annotations
 
 import pickle
-import weakref
 from collections.abc import Sequence
+from functools import partial
 from multiprocessing.context import BaseContext
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
 
-from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey
-from superdex.lab.gym.vector.backend import InnerBackend
-from superdex.lab.gym.vector.base import BatchedVectorEnv, check_autoreset_mode
-from superdex.lab.gym.vector.columns import Columns
-from superdex.lab.gym.vector.infos import extend
+from superdex.lab.gym.vector.base import check_autoreset_mode
 from superdex.lab.gym.vector.pool import WorkerPool
-from superdex.lab.gym.vector.recovery import Recovery
+from superdex.lab.gym.vector.pooled import PooledVectorEnv
 from superdex.lab.gym.vector.startup import (
     EnvFactory,
-    check_agreement,
     check_context,
     check_count,
     check_factories,
@@ -60,27 +53,13 @@ from superdex.lab.gym.vector.startup import (
     pickle_factories,
 )
 from superdex.lab.gym.vector.transport import BatchLayout, SharedBuffer
-from superdex.lab.gym.vector.wire import ColumnReceiver, dumps
-from superdex.lab.gym.vector.worker import (
-    ATTACH,
-    CALL,
-    CAPTURE,
-    KEYS,
-    RESTORE,
-    SET,
-    STEP,
-    Description,
-    Job,
-    reset_request,
-)
+from superdex.lab.gym.vector.wire import ColumnReceiver
+from superdex.lab.gym.vector.worker import ATTACH, Job
 
 __all__ = ["HybridVectorEnv"]
 
-_CLOSE_SECONDS = 10.0
-_ABORT_SECONDS = 1.0
 
-
-class HybridVectorEnv(BatchedVectorEnv):
+class HybridVectorEnv(PooledVectorEnv):
     """A vector environment over `num_workers` processes of `num_envs_per_worker` environments each.
 
     In a worker, environments of one class, scene and configuration step as one
@@ -129,9 +108,7 @@ class HybridVectorEnv(BatchedVectorEnv):
         try:
             attach = self._set_up(jobs[0].batch, len(env_fns), mode, copy)
             if on_worker_failure == "restart":
-                self._pool.max_restarts = int(max_worker_restarts)
-                spaces = self.single_observation_space, self.single_action_space
-                self._recovery = Recovery(self._pool, self._rows, mode, spaces, attach, self._buffers, self._receivers)
+                self._recover_by_restarts(int(max_worker_restarts), attach)
             else:
                 for job in jobs:  # each process has its own hold on them
                     job.factories.close()
@@ -150,136 +127,23 @@ class HybridVectorEnv(BatchedVectorEnv):
         self._arenas = [job.arena for job in jobs]
         for job in jobs:
             job.factories.write(pickle_factories(env_fns, job.rows))
-        self._shared = [batch, *self._arenas, *(job.factories for job in jobs)]
-        self._pool = WorkerPool(jobs, timeout)
-        self._finalizer = weakref.finalize(self, _release, self._pool, self._shared, _ABORT_SECONDS)
+        shared = [batch, *self._arenas, *(job.factories for job in jobs)]
+        pool = WorkerPool(jobs, timeout)
+        self._pool = pool
+        self._hold(partial(_release, pool, shared))
         return jobs
-
-    _recovery: Recovery | None = None
 
     def _set_up(self, batch: SharedBuffer, num_envs: int, mode: AutoresetMode, copy: bool) -> bytes:
         """Wait for the environments, agree on the layout, and share memory; returns the request that did so."""
-        descriptions: list[Description] = [pickle.loads(reply) for reply in _all(self._pool.greet())]
-        first = descriptions[0]
-        check_agreement([description.spaces for description in descriptions], self.num_envs_per_worker)
-        self._describe(first.spaces, num_envs, first.metadata, first.render_mode, mode, copy)
-        self.inner_backends: tuple[InnerBackend, ...] = tuple(
-            inner for description in descriptions for inner in description.inner_backends
-        )
-        observation, action = first.spaces
+        self._meet(num_envs, mode, copy)
+        observation, action = self.single_observation_space, self.single_action_space
         layout = BatchLayout(num_envs, observation.shape, observation.dtype, action.shape, action.dtype)
         batch.allocate(layout.size)
         self._actions, self._buffers = layout.views(batch.map(), slice(0, num_envs))
         self._receivers = [ColumnReceiver(arena) for arena in self._arenas]
         attach = ATTACH + pickle.dumps(layout)
         self._pool.exchange([attach] * self.num_workers)
-        self._step_requests: list[bytes | None] = [STEP] * self.num_workers
         return attach
-
-    @property
-    def worker_restarts(self) -> tuple[int, ...]:
-        """(num_workers,): how often each worker was started again."""
-        return tuple(self._pool.restarts)
-
-    def _pack_options(self, options: dict[str, Any] | None) -> bytes:
-        return dumps(options, "The `options` of reset()")
-
-    def _reset_envs(self, seeds: list[int | None] | None, options: bytes, mask: NDArray[np.bool_] | None) -> Columns:
-        assert mask is None  # refused by check_options
-        requests = [reset_request(None if seeds is None else seeds[rows], options) for rows in self._rows]
-        replies = self._pool.exchange(requests)
-        if self._recovery is not None:
-            replies = self._recovery.finish_reset(replies, seeds, options)
-        return self._columns(replies)
-
-    def _step_envs(self, actions: np.ndarray) -> Columns:
-        self._actions[...] = actions
-        if self._recovery is None:
-            return self._columns(self._pool.exchange(self._step_requests))
-        replies = self._pool.exchange(self._recovery.step_requests(STEP))
-        return extend(self._columns(replies), self._recovery.finish_step(replies))
-
-    def _columns(self, messages: Sequence[bytes | None]) -> Columns:
-        columns: Columns = {}
-        for receiver, message in zip(self._receivers, messages, strict=True):
-            if message is not None:
-                extend(columns, receiver.receive(message))
-        return columns
-
-    def _call_envs(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        request = CALL + dumps((name, args, kwargs), f"The arguments of call({name!r})")
-        replies = self._exchange_patiently([request] * self.num_workers)
-        return tuple(result for reply in replies for result in pickle.loads(reply))
-
-    def _set_env_attr(self, name: str, values: list[Any] | tuple[Any, ...]) -> None:
-        requests = [SET + dumps((name, values[rows]), f"A value for {name!r}") for rows in self._rows]
-        self._exchange_patiently(requests)
-        if self._recovery is not None:
-            self._recovery.assigned(name, requests)
-
-    def _state_keys(self) -> list[SectionKey]:
-        replies = self._exchange_patiently([KEYS] * self.num_workers)
-        return [key for reply in replies for key in pickle.loads(reply)]
-
-    def _capture_envs(self) -> tuple[list[Section], NDArray[np.bool_]]:
-        parts = [pickle.loads(reply) for reply in self._exchange_patiently([CAPTURE] * self.num_workers)]
-        return [section for sections, _ in parts for section in sections], np.concatenate([p for _, p in parts])
-
-    def _restore_envs(self, state: EnvState) -> None:
-        parts = [state.part(rows.start, rows.stop) for rows in self._rows]
-        self._exchange_patiently([RESTORE + pickle.dumps(part) for part in parts])
-        if self._recovery is not None:
-            self._recovery.restored(state)
-
-    def _exchange_patiently(self, requests: Sequence[bytes]) -> list[bytes]:
-        """Exchange, where an exception in an environment leaves the workers usable."""
-        replies: dict[int, bytes] = {}
-        try:
-            while len(replies) < self.num_workers:
-                due = [None if w in replies else request for w, request in enumerate(requests)]
-                answers = self._pool.exchange(due, fail_fast=False)
-                replies |= {w: reply for w, reply in enumerate(answers) if reply is not None}
-                missing = set(range(self.num_workers)) - replies.keys()
-                if missing:
-                    self._recover(missing)
-        finally:
-            if not self._pool.settled:
-                self._fail()
-        return [replies[w] for w in range(self.num_workers)]
-
-    def _recover(self, dead: set[int]) -> None:
-        assert self._recovery is not None  # else the death was an error
-        try:
-            self._recovery.replace(dead, self._ready)
-        except BaseException:
-            self._fail()
-            raise
-
-    def _fail(self) -> None:
-        """Close without waiting for environments that may be in the middle of something."""
-        super()._fail()
-        self._finalizer()
-        self._forget()
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """End the workers, after they closed their environments; raises what an environment's close() raised."""
-        error = None
-        if self._finalizer.detach() is not None:
-            error = _release(self._pool, self._shared, _CLOSE_SECONDS)
-        self._forget()
-        if error is not None:
-            raise error
-
-    def _forget(self) -> None:
-        """Be closed, and let go of the shared memory (which lives on in results that were not copied)."""
-        self.closed = True
-        for name in ("_actions", "_buffers", "_receivers", "_recovery"):
-            self.__dict__.pop(name, None)
-
-
-def _all(replies: Sequence[bytes | None]) -> list[bytes]:
-    """The replies, of which none may be missing."""
-    return [reply for reply in replies if reply is not None]
 
 
 def _release(pool: WorkerPool, shared: list[SharedBuffer], grace: float) -> Exception | None:

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import cloudpickle
 import numpy as np
@@ -33,16 +34,48 @@ from superdex.lab.gym.vector.backend import StepBuffers
 from superdex.lab.gym.vector.checks import refuse_space, same_space
 from superdex.lab.gym.vector.columns import Columns, NestedColumn, ObjectColumn
 from superdex.lab.gym.vector.infos import FINAL_OBS, extend
-from superdex.lab.gym.vector.pool import WorkerPool
-from superdex.lab.gym.vector.wire import ColumnReceiver
 from superdex.lab.gym.vector.worker import Description, reset_request
 
-__all__ = ["RESTARTED", "Recovery", "RestartSeeds"]
+__all__ = ["RESTARTED", "Pool", "Receiver", "Recovery", "RestartSeeds"]
 
 RESTARTED = "Worker restarted"
 """The `truncated_reason` of environments whose worker died."""
 
 _NO_OPTIONS = cloudpickle.dumps(None)
+
+
+class Pool(Protocol):
+    """The workers of a vector environment, seen from the caller; see `WorkerPool`, which has them as processes."""
+
+    settled: bool
+    """Whether every request sent has been answered, be it by an exception or by a death that was allowed."""
+    max_restarts: int
+    """How often each worker may be started again."""
+    restarts: list[int]
+    """How often each worker was started again."""
+
+    def restart(self, index: int) -> None:
+        """Start a dead worker again; `greet` it next."""
+        ...
+
+    def greet(self, indices: Iterable[int] | None = None) -> list[bytes | None]:
+        """What newly started workers say once their environments are made; as `exchange`."""
+        ...
+
+    def exchange(self, requests: Sequence[bytes | None], fail_fast: bool = True) -> list[bytes | None]:
+        """Each worker's reply to its request; None for those without a request, and for those that died.
+
+        Results of a step or reset are in the batch once this returns.
+        """
+        ...
+
+
+class Receiver(Protocol):
+    """The caller's end of what a worker tells in columns."""
+
+    def receive(self, message: bytes) -> Columns:
+        """The columns of a reply."""
+        ...
 
 
 class RestartSeeds:
@@ -82,15 +115,15 @@ class Recovery:
 
     def __init__(
         self,
-        pool: WorkerPool,
+        pool: Pool,
         rows: Sequence[slice],
         mode: AutoresetMode,
         spaces: tuple[Box, Box],
-        attach: bytes,
+        attach: bytes | None,
         out: StepBuffers,
-        receivers: Sequence[ColumnReceiver],
+        receivers: Sequence[Receiver],
     ) -> None:
-        """`attach`: the request by which a worker gets at the batch, of which `out` has the results."""
+        """`attach`: the request by which a worker gets at the batch, if it needs one; `out` has the batch's results."""
         self._pool = pool
         self._rows = rows
         self._mode = mode
@@ -106,13 +139,17 @@ class Recovery:
         self._ended: set[int] = set()
         """Workers whose environments' episodes ended with their predecessor, which no step has told so far."""
 
+    def lost(self, replies: Sequence[bytes | None]) -> set[int]:
+        """Workers whose environments' episodes ended with a death that the caller was not told of so far."""
+        return self._ended | {worker for worker, reply in enumerate(replies) if reply is None}
+
     def step_requests(self, request: bytes) -> list[bytes | None]:
         """`request` for each worker, but none for those whose episodes ended in between."""
         return [None if worker in self._ended else request for worker in range(len(self._rows))]
 
     def finish_step(self, replies: Sequence[bytes | None]) -> Columns:
         """Replace the workers that did not reply to a step; the infos of their environments."""
-        lost = self._ended | {worker for worker, reply in enumerate(replies) if reply is None}
+        lost = self.lost(replies)
         columns: Columns = {}
         if lost:
             resets = self._reset_anew(lost)
@@ -142,8 +179,20 @@ class Recovery:
     ) -> list[bytes | None]:
         """Replace the workers that did not reply to a reset, and reset them with the same seeds."""
         self._seeds.reseed(seeds)
+        return self.repeat(replies, seeds, lambda filled: reset_request(filled, options))
+
+    def repeat(
+        self,
+        replies: list[bytes | None],
+        seeds: Sequence[int | None] | None,
+        request: Callable[[list[int | None]], bytes],
+    ) -> list[bytes | None]:
+        """Replace the workers that did not reply, and send them `request`: for given seeds, one that resets first.
+
+        The caller takes what this returns for new episodes of the environments of `lost(replies)`.
+        """
         dead = [worker for worker, reply in enumerate(replies) if reply is None]
-        requests = {worker: reset_request(self._filled(worker, seeds), options) for worker in dead}
+        requests = {worker: request(self._filled(worker, seeds)) for worker in dead}
         answers = self._replace(dead, requests)
         self._ended = set()
         self.remember()
@@ -208,7 +257,8 @@ class Recovery:
             for kind, space, expected in zip(("observation", "action"), description.spaces, self._spaces, strict=True):
                 if not same_space(space, expected):
                     refuse_space(kind, self._rows[worker].start, space, 0, expected)
-        for step in (dict.fromkeys(workers, self._attach), *self._assigned.values(), requests):
+        attach = {} if self._attach is None else dict.fromkeys(workers, self._attach)
+        for step in (attach, *self._assigned.values(), requests):
             due = {worker: step[worker] for worker in alive if worker in step}
             answers = self._pool.exchange([due.get(worker) for worker in range(len(self._rows))])
             for worker in due:
