@@ -57,7 +57,7 @@ def draw_suite(results: list[SuiteResult], path: Path) -> None:
 
 def _title(result: SuiteResult) -> str:
     threads = f"{result.num_threads} thread{'s' * (result.num_threads > 1)}"
-    return f"Control steps per second, {result.num_envs:,} environments, {threads}"
+    return f"Gymnasium's MuJoCo v5 tasks: control steps per second, {result.num_envs:,} environments, {threads}"
 
 
 def _draw_panel(axes: Axes, result: SuiteResult, bars: list[str], labels: bool) -> None:
@@ -68,7 +68,7 @@ def _draw_panel(axes: Axes, result: SuiteResult, bars: list[str], labels: bool) 
         text = f" {speed:,.0f}" if name in result.control_fps else " not measured"
         weight = "bold" if name == OURS else "normal"
         axes.text(speed, place, text, va="center", fontsize=8, fontweight=weight, color=INK)
-    axes.set_title(result.task, loc="left", pad=4, fontsize=9)
+    axes.set_title(result.task.removesuffix("-v5"), loc="left", pad=4, fontsize=9)
     axes.set_xlim(0, 1.32 * max(speeds))
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
