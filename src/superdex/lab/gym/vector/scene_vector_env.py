@@ -17,33 +17,23 @@ It is for `MochiEnv` tasks. Those that cannot be part of a native batch (wrapped
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
 
 from superdex.lab.gym.envs import MochiEnv, TaskCfg
-from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey
-from superdex.lab.gym.vector.attributes import call_envs, render_envs, run_all, set_env_attr
-from superdex.lab.gym.vector.autoreset import Autoreset
-from superdex.lab.gym.vector.backend import StepBuffers
-from superdex.lab.gym.vector.base import BatchedVectorEnv, check_autoreset_mode
-from superdex.lab.gym.vector.checks import check_spaces
-from superdex.lab.gym.vector.columns import Columns
-from superdex.lab.gym.vector.errors import name_environment
+from superdex.lab.gym.vector.base import check_autoreset_mode
+from superdex.lab.gym.vector.in_process import InProcessVectorEnv
 from superdex.lab.gym.vector.native import NativeBackend
-from superdex.lab.gym.vector.partition import make_backend
 from superdex.lab.gym.vector.startup import check_count, check_factories
 from superdex.physics import SceneBatch
 
 __all__ = ["SceneVectorEnv"]
 
 
-class SceneVectorEnv(BatchedVectorEnv):
+class SceneVectorEnv(InProcessVectorEnv):
     """A native batch of `MochiEnv` environments in this process.
 
     Args:
@@ -78,24 +68,7 @@ class SceneVectorEnv(BatchedVectorEnv):
     ) -> None:
         mode = check_autoreset_mode(autoreset_mode)
         check_count("num_threads", num_threads, least=0)
-        made: list[gymnasium.Env] = []
-        try:
-            for factory in _factories(envs, num_envs, cfg, overrides):
-                made.append(_make(factory, len(made)))
-            self._backend, self.inner_backends = make_backend(made, num_threads)
-            spaces = check_spaces(self._backend.envs, self._backend.distinct)
-        except BaseException:
-            with suppress(Exception):  # the first error counts
-                run_all(env.close for env in made)
-            raise
-        self._describe(spaces, len(made), made[0].metadata, made[0].render_mode, mode, copy)
-        self._autoreset = Autoreset(self._backend, mode)
-        self._buffers = StepBuffers.allocate(self.observation_space, len(made))
-
-    @property
-    def envs(self) -> Sequence[gymnasium.Env]:
-        """The environments; a native batch's are rows of it."""
-        return self._backend.envs
+        self._make_envs(_factories(envs, num_envs, cfg, overrides), num_threads, mode, copy)
 
     @property
     def physics(self) -> SceneBatch:
@@ -108,52 +81,14 @@ class SceneVectorEnv(BatchedVectorEnv):
             raise RuntimeError(f"These environments do not step as one native batch, but as {self.inner_backends}.")
         return self._backend.batch.physics
 
-    def _reset_envs(
-        self, seeds: list[int | None] | None, options: dict[str, Any] | None, mask: NDArray[np.bool_] | None
-    ) -> Columns:
-        if mask is not None and seeds is not None:
-            seeds = [seeds[row] for row in np.flatnonzero(mask)]
-        return self._autoreset.reset(seeds, options, self._buffers.observation, mask)
-
-    def _step_envs(self, actions: np.ndarray) -> Columns:
-        return self._autoreset.step(actions, self._buffers)
-
-    def _call_envs(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        return tuple(call_envs(self.envs, name, args, kwargs))
-
-    def _render_envs(self, environments: list[int]) -> tuple[Any, ...]:
-        return tuple(render_envs(self.envs, environments))
-
-    def _set_env_attr(self, name: str, values: Sequence[Any]) -> None:
-        set_env_attr(self.envs, name, values)
-
-    def _state_keys(self) -> list[SectionKey]:
-        return self._backend.state_keys()
-
-    def _capture_envs(self) -> tuple[list[Section], NDArray[np.bool_]]:
-        return self._autoreset.capture()
-
-    def _restore_envs(self, state: EnvState) -> None:
-        self._autoreset.restore(state)
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """Close the environments; raises what an environment's close() raised, once all were closed."""
-        self.closed = True
-        self._autoreset.close()
-
-
-def _make(factory: Callable[[], gymnasium.Env], index: int) -> gymnasium.Env:
-    try:
-        env = factory()
-    except Exception as error:
-        name_environment(error, index, by="Raised by the factory of")
-        raise
-    if not isinstance(env, gymnasium.Env) or not isinstance(env.unwrapped, MochiEnv):
-        raise ValueError(
-            f"SceneVectorEnv steps MochiEnv tasks, but environment {index} is {env}."
-            " Use HybridVectorEnv, which takes any environment."
-        )
-    return env
+    def _make_env(self, factory: Callable[[], Any], environment: int) -> gymnasium.Env:
+        env = super()._make_env(factory, environment)
+        if not isinstance(env.unwrapped, MochiEnv):
+            raise ValueError(
+                f"SceneVectorEnv steps MochiEnv tasks, but environment {environment} is {env}."
+                " Use HybridVectorEnv, which takes any environment."
+            )
+        return env
 
 
 def _factories(
