@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 import weakref
 from collections.abc import Iterator
 
@@ -17,6 +18,7 @@ import pytest
 
 from superdex.physics import Scene
 from superdex.physics.rendering import Renderer, View, Viewer, backend_name, shared_renderer, viewer
+from superdex.physics.rendering import renderer as rendering_module
 
 SIZE = (64, 48)
 RED, BLUE = 0, 2
@@ -237,6 +239,41 @@ class TestLifetime:
         assert made[0].render(scene.initial_state).any()
         made[0].close()
 
+    def test_closing_waits_for_the_frame_that_another_thread_draws(self, scene: Scene) -> None:
+        def draw(renderer: Renderer, began: threading.Event, ended: list[BaseException]) -> None:
+            try:
+                while True:
+                    renderer.render(scene.initial_state)
+                    began.set()
+            except BaseException as error:
+                ended.append(error)
+
+        for _ in range(5):
+            renderer, began, ended = Renderer(scene.model, SIZE), threading.Event(), []
+            context = renderer._context
+            thread = threading.Thread(target=draw, args=(renderer, began, ended))
+            thread.start()
+            assert began.wait(30)
+            renderer.close()
+            assert context._context is None
+            thread.join(30)
+            assert [(type(error), str(error)) for error in ended] == [
+                (RuntimeError, "This renderer is closed: make a new one.")
+            ]
+
+    def test_at_exit_one_that_cannot_be_closed_keeps_no_other_open(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stuck, others = Renderer(scene.model, SIZE), [Renderer(scene.model, SIZE) for _ in range(2)]
+        monkeypatch.setattr(rendering_module, "_open_renderers", [others[0], stuck, others[1]])
+        monkeypatch.setattr(rendering_module, "_SECONDS_AT_EXIT", 0.05)
+        with stuck._lock, pytest.raises(RuntimeError, match=r"drawing one frame for 0\.05 s"):
+            rendering_module._close_all()
+        assert [other._context._context for other in others] == [None, None]
+        assert stuck._context._context
+        stuck.close()
+        assert stuck._context._context is None
+
 
 def run_alone(source: str, **variables: str) -> str:
     """What a script prints; it must end well, and say nothing else."""
@@ -293,6 +330,33 @@ class TestProcesses:
         assert all("forked from one that has rendered" in line for line in refusals)
         chosen = "MUJOCO_GL" in os.environ
         assert last == f"0 (16, 16, 3) {chosen}"
+
+    def test_process_ends_well_while_a_daemon_thread_draws(self) -> None:
+        printed = run_alone(
+            OPEN
+            + """
+    import atexit, threading
+    said, drawn = threading.Event(), threading.Semaphore(0)
+    atexit.register(said.wait, 30)  # before any of OpenGL, hence run after it has ended
+    renderer = Renderer(scene.model, (200, 200))
+    def draw():
+        for action in (lambda: renderer.render(scene.initial_state), lambda: Renderer(scene.model, (16, 16))):
+            try:
+                while True:
+                    action()
+                    drawn.release()
+            except RuntimeError as error:
+                print(error, flush=True)
+        said.set()
+    threading.Thread(target=draw, daemon=True).start()
+    for _ in range(5):
+        drawn.acquire()
+    """
+        )
+        assert printed.splitlines() == [
+            "This renderer is closed: make a new one.",
+            "Nothing can be rendered any more: this process is ending.",
+        ]
 
     @pytest.mark.parametrize(
         ("choice", "expected", "absent"),
@@ -388,3 +452,69 @@ class TestViewer:
             assert shown.is_running
         assert not window.open
         shown.close()
+
+
+class TestLaunch:
+    """How a window is waited for. MuJoCo's viewer is replaced by one without a window."""
+
+    @pytest.fixture
+    def window(self) -> FakeWindow:
+        return FakeWindow()
+
+    @pytest.fixture
+    def release(self, window: FakeWindow, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+        """Set to let the window open; its thread runs until it is closed."""
+        release = threading.Event()
+
+        def _launch_internal() -> None:
+            assert closed.wait(30)
+
+        def launch_passive(*args: object, **kwargs: object) -> FakeWindow:
+            assert release.wait(30)
+            threading.Thread(target=_launch_internal, daemon=True).start()
+            return window
+
+        closed = threading.Event()
+        monkeypatch.setattr(window, "close", closed.set)
+        monkeypatch.setattr(window, "is_running", lambda: not closed.is_set())
+        mujoco_viewer = types.ModuleType("mujoco.viewer")
+        mujoco_viewer.launch_passive = launch_passive  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "mujoco.viewer", mujoco_viewer)
+        monkeypatch.setattr(mujoco, "viewer", mujoco_viewer, raising=False)
+        yield release
+        release.set()
+        closed.set()
+
+    def test_threads_that_others_start_meanwhile_are_not_the_windows(
+        self, scene: Scene, window: FakeWindow, release: threading.Event
+    ) -> None:
+        end = threading.Event()
+
+        def start_others() -> None:
+            while not any(thread.name == "superdex-viewer" for thread in threading.enumerate()):
+                pass
+            threading.Thread(target=end.wait, args=(30,), name="other", daemon=True).start()
+            release.set()
+
+        starter = threading.Thread(target=start_others)
+        starter.start()
+        handle, threads = viewer._launch(viewer.Simulated(scene.model))
+        starter.join(30)
+        assert handle is window
+        assert [thread.name.partition(" ")[2] for thread in threads] == ["(_launch_internal)"]
+        viewer._close(handle, threads)  # does not wait for the other
+        assert not end.is_set()
+        assert not threads[0].is_alive()
+        end.set()
+
+    def test_window_that_opens_too_late_is_closed(
+        self, scene: Scene, window: FakeWindow, release: threading.Event, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(viewer, "_OPEN_SECONDS", 0.05)
+        with pytest.raises(RuntimeError, match=r"No window opened within 0\.05 s"):
+            viewer._launch(viewer.Simulated(scene.model))
+        assert window.is_running()
+        (launcher,) = [thread for thread in threading.enumerate() if thread.name == "superdex-viewer"]
+        release.set()
+        launcher.join(30)
+        assert not window.is_running()

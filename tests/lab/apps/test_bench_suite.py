@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import sys
+import weakref
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -62,6 +63,8 @@ def test_everybody_takes_part_and_figures_follow_from_the_laps(quick):
     for name in EVERYBODY[1:]:
         ratios = [ours / theirs for ours, theirs in zip(speeds[OURS], speeds[name], strict=True)]
         assert row["times_as_fast"][name] == pytest.approx(sum(ratios) / 2)
+        low, high = sorted(ratios)
+        assert row["quartiles"][name] == pytest.approx([low + (high - low) / 4, high - (high - low) / 4])
     assert quick.document["summary"]["times_as_fast"]["Hopper-v5"]["2 on 2 threads"] == row["times_as_fast"]
     assert quick.document["options"]["suite"] == "gymnasium-v5"
 
@@ -125,9 +128,40 @@ def test_raw_loop_that_differs_stops_the_measurement(monkeypatch):
         sides = enter(Match(HOPPER, 2, 1), (OURS, RAW), Plan(warmup_steps=1), stack)
         sides[OURS].run(2)
         assert sides[RAW].run(99).env_steps == 4, "the block that ours did"
+        sides[OURS].run(2)
         sides[OURS].raw.num_substeps -= 1
         with pytest.raises(RuntimeError, match="Nothing measured here counts"):
             sides[RAW].run(2)
+
+
+def test_raw_loop_repeats_in_every_turn_the_block_that_ours_has_done_in_it():
+    with ExitStack() as stack:
+        sides = enter(Match(HOPPER, 2, 1), (OURS, RAW, SYNC), Plan(warmup_steps=1), stack)
+        sides[OURS].run(2)
+        sides[RAW].run(2)
+        with pytest.raises(RuntimeError, match="has repeated this block already: ours goes first"):
+            sides[RAW].run(2)
+
+    laps = suite.race(Match(HOPPER, 2, 1), (OURS, RAW, SYNC), Plan(rounds=4, num_steps=2, warmup_steps=1))  # rotated
+    assert {name: len(each) for name, each in laps.items()} == {OURS: 4, RAW: 4, SYNC: 4}
+
+
+def test_our_results_are_dropped_as_those_of_the_others():
+    alive = []
+    with ExitStack() as stack:
+        ours = enter(Match(HOPPER, 2, 1), (OURS,), Plan(warmup_steps=1), stack)[OURS]
+        step, results = ours.env.step, []
+
+        def watched(actions):
+            alive.append(sum(result() is not None for result in results))
+            result = step(actions)
+            results.append(weakref.ref(result.reward))
+            return result
+
+        ours.env.step = watched
+        ours.run(4)
+
+    assert alive == [0, 0, 0, 0]
 
 
 def test_tasks_are_found_by_each_of_their_names():
@@ -164,6 +198,7 @@ def result(task: str, num_envs: int, num_threads: int) -> SuiteResult:
         sizes=dict.fromkeys(laps, num_envs),
         control_fps={name: each[0].speed for name, each in laps.items()},
         times_as_fast={name: laps[OURS][0].speed / each[0].speed for name, each in laps.items() if name != OURS},
+        quartiles={name: (0.5, 1.5) for name in laps if name != OURS},
         laps=laps,
     )
 
@@ -191,3 +226,4 @@ def test_table_has_empty_cells_for_those_who_did_not_take_part(capsys):
 
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "Ant-v5" in line]
     assert [len(row) for row in rows] == [8, 9]
+    assert rows[1][4:] == ["3.00±0.50", "2.00", "4.00±0.50", "5.00", "6.00"]

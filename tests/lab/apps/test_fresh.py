@@ -2,9 +2,11 @@
 
 import os
 import sys
+import time
 
 import pytest
 
+from superdex.lab.apps.bench import fresh
 from superdex.lab.apps.bench.fresh import MeasurementError, in_fresh_process
 
 
@@ -27,6 +29,12 @@ def test_failure_is_reported_and_its_traceback_printed(capfd):
     with pytest.raises(MeasurementError, match=r"divmod\(1, 0\) failed with exit code 1"):
         in_fresh_process(divmod, 1, 0)
     assert "ZeroDivisionError" in capfd.readouterr().err
+
+
+def test_measurement_that_hangs_is_named_and_killed(monkeypatch):
+    monkeypatch.setattr(fresh, "_LIMIT_SECONDS", 0.5)
+    with pytest.raises(MeasurementError, match=r"^sleep\(60\) did not end within 0\.5 s, and was killed\.$"):
+        in_fresh_process(time.sleep, 60)
 
 
 def test_process_has_not_imported_the_command_line():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from superdex.lab.apps.bench.laps import Lap, median_ratio, median_speed
+from superdex.lab.apps.bench.laps import Lap, median_ratio, median_speed, ratio_quartiles
 
 
 def laps(*seconds: float, env_steps: int = 100) -> list[Lap]:
@@ -28,6 +28,14 @@ def test_ratio_is_of_paired_laps_and_not_of_medians():
 
 def test_ratio_is_per_environment_step():
     assert median_ratio(laps(1, env_steps=1000), laps(1, env_steps=100)) == 10
+
+
+def test_quartiles_are_of_paired_laps():
+    ours, theirs = laps(1, 1, 2, 1, 4), laps(1, 2, 6, 4, 20)  # ratios 1, 2, 3, 4, 5
+
+    assert ratio_quartiles(ours, theirs) == (2, 4)
+    assert median_ratio(ours, theirs) == 3
+    assert ratio_quartiles(laps(1), laps(7)) == (7, 7)
 
 
 def test_ratio_of_laps_that_do_not_pair_up_is_refused():

@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 
+from superdex.lab.apps.bench.laps import Lap
 from superdex.lab.apps.bench.measuring import Actions, Plan, Runner, alternate, interleave
 
 
@@ -73,3 +74,30 @@ def test_alternate_gives_every_runner_as_many_laps():
     for name, runner in runners.items():
         assert [lap.env_steps for lap in laps[name]] == [15] * 4
         assert runner.env.steps == 22  # type: ignore[attr-defined]
+
+
+class Logging:
+    """A contestant that notes its turns, of steps that take 0.05 s each."""
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name, self.log = name, log
+
+    def run(self, num_steps: int) -> Lap:
+        self.log.append(self.name)
+        return Lap(num_steps, 0.05 * num_steps)
+
+
+def test_those_that_belong_together_keep_their_order_while_all_rotate():
+    log: list[str] = []
+    runners = {name: Logging(name, log) for name in "abcd"}
+
+    alternate(runners, Plan(rounds=4, num_steps=1), together="ac")
+
+    assert "".join(log) == "acbd" + "bdac" + "dacb" + "acbd"
+
+
+def test_lap_has_ten_steps_however_long_they_take():
+    laps = alternate({"a": Logging("a", [])}, Plan(rounds=2, min_seconds=0.2))
+    assert [lap.env_steps for lap in laps["a"]] == [10, 10]
+    laps = alternate({"a": Logging("a", [])}, Plan(rounds=2, min_seconds=1))
+    assert [lap.env_steps for lap in laps["a"]] == [20, 20]

@@ -17,7 +17,8 @@ def test_raw_loop_follows_to_the_bit_through_resets(name):
         raw = RawLoop(env, num_threads=2)
         actions = Actions(env.action_space, seed=0)
         for _ in range(10):
-            results = raw.record([actions.draw() for _ in range(3)])
+            results = []
+            raw.record([actions.draw() for _ in range(3)], results)
             assert raw.replay() > 0
             assert raw.has_followed()
             num_ended += sum(result.terminated.sum() + result.truncated.sum() for result in results)

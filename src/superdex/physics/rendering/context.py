@@ -39,6 +39,7 @@ _DISABLED = ("disable", "disabled", "off", "false", "0")
 _backend: str | None = None
 _owner: int | None = None
 _at_exit: list[Callable[[], None]] = []
+_ended = False
 
 
 def backend_name() -> str | None:
@@ -51,10 +52,12 @@ def open_context(width: int, height: int) -> Any:
 
     Raises:
         RuntimeError: if no library gives one; the message says why, and what to install. Or if
-            this process was forked from one that has drawn.
+            this process was forked from one that has drawn, or is ending.
     """
     global _backend, _owner
     with GL_LOCK:
+        if _ended:
+            raise RuntimeError("Nothing can be rendered any more: this process is ending.")
         if _owner is not None:
             require_same_process(_owner)
         reasons = {}
@@ -146,5 +149,8 @@ def _explain(reasons: dict[str, str]) -> str:
 
 
 def _end() -> None:
+    global _ended
+    with GL_LOCK:  # daemon threads still run
+        _ended = True
     for action in _at_exit:
         action()

@@ -21,6 +21,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
@@ -47,6 +48,7 @@ RenderQuality = Literal["fast", "nice"]
 
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION.value
 _MAX_GEOMS = 10_000
+_SECONDS_AT_EXIT = 10.0
 _COSTLY = (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION)
 
 
@@ -133,7 +135,8 @@ class Renderer:
         if quality == "fast":
             for flag in _COSTLY:
                 self._geoms.flags[flag] = 0
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held while something is drawn, and while this is freed
+        self._closing = False
         self._owner = os.getpid()
         self._context, self._drawing = _open(self._shown.model, self.size)
         self._finalizer = weakref.finalize(self, _free, self._context, self._drawing, self._owner)
@@ -143,7 +146,7 @@ class Renderer:
     @property
     def closed(self) -> bool:
         """Whether it was closed, or belongs to the process that this one was forked from."""
-        return not self._finalizer.alive or os.getpid() != self._owner
+        return self._closing or os.getpid() != self._owner
 
     def render(
         self,
@@ -166,7 +169,7 @@ class Renderer:
         width, height = self.size
         pixels = np.empty((height, width, 3), np.uint8)
         with self._lock:
-            if not self._finalizer.alive:
+            if self._closing:
                 raise RuntimeError("This renderer is closed: make a new one.")
             shown, geoms = self._shown, self._geoms
             shown.put(state, parameters)
@@ -181,8 +184,19 @@ class Renderer:
         return pixels[::-1].copy()  # OpenGL counts rows from below
 
     def close(self) -> None:
-        """Free what it holds; harmless when repeated."""
-        self._finalizer()
+        """Free what it holds, once no thread draws with it; harmless when repeated."""
+        self._close_within(threading.TIMEOUT_MAX)
+
+    def _close_within(self, seconds: float) -> None:
+        if os.getpid() != self._owner:
+            return  # in a forked child the lock may be that of a thread which is only in the parent
+        self._closing = True  # a thread that draws in a loop gets no further frame, and so lets go of the lock
+        if not self._lock.acquire(timeout=seconds):
+            raise RuntimeError(f"A renderer could not be closed: it has been drawing one frame for {seconds:g} s.")
+        try:
+            self._finalizer()
+        finally:
+            self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -225,14 +239,17 @@ def _free(context: Any, drawing: mujoco.MjrContext, owner: int) -> None:
     if os.getpid() != owner:
         return  # a forked child has copies of the handles, but nothing behind them
     with GL_LOCK:
-        with context.as_current():
-            drawing.free()
-        context.free()
+        try:
+            with context.as_current():
+                drawing.free()
+        finally:
+            context.free()
 
 
 def _close_all() -> None:
-    for renderer in list(_open_renderers):
-        renderer.close()
+    with ExitStack() as stack:  # goes on after an error, and raises it at the end
+        for renderer in list(_open_renderers):
+            stack.callback(renderer._close_within, _SECONDS_AT_EXIT)
 
 
 run_before_gl_ends(_close_all)

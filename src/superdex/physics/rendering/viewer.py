@@ -12,6 +12,7 @@ window does not reach the simulation that is shown.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import queue
 import sys
@@ -35,6 +36,8 @@ __all__ = ["Viewer", "require_display"]
 _OPEN_SECONDS = 30.0
 _CLOSE_SECONDS = 10.0
 _LONGEST_SLEEP = 1.0
+_launching = threading.Lock()
+"""Held while a window opens, so that a viewer does not take another's threads for its own."""
 
 
 def require_display() -> None:
@@ -138,23 +141,41 @@ def _launch(shown: Simulated) -> tuple[Any, list[threading.Thread]]:
     from mujoco import viewer  # takes half a second, and needs GLFW
 
     opened: queue.Queue[Any] = queue.Queue()
+    given_up = threading.Event()
 
     def launch() -> None:
         try:
             opened.put(viewer.launch_passive(shown.model, shown.data, show_left_ui=False, show_right_ui=False))
         except Exception as error:
             opened.put(error)
+        if given_up.is_set():
+            _close_late(opened)
 
-    before = set(threading.enumerate())
-    launcher = threading.Thread(target=launch, name="superdex-viewer", daemon=True)
-    launcher.start()
-    try:
-        handle = opened.get(timeout=_OPEN_SECONDS)
-    except queue.Empty:
-        raise RuntimeError(f"No window opened within {_OPEN_SECONDS:g} s.") from None
-    if isinstance(handle, Exception):
-        raise RuntimeError(f"The viewer could not be started: {handle}") from handle
-    return handle, [thread for thread in threading.enumerate() if thread not in before]
+    with _launching:
+        before = set(threading.enumerate())
+        threading.Thread(target=launch, name="superdex-viewer", daemon=True).start()
+        try:
+            handle = opened.get(timeout=_OPEN_SECONDS)
+        except queue.Empty:
+            given_up.set()
+            _close_late(opened)  # if it opened just now
+            raise RuntimeError(f"No window opened within {_OPEN_SECONDS:g} s.") from None
+        if isinstance(handle, Exception):
+            raise RuntimeError(f"The viewer could not be started: {handle}") from handle
+        return handle, [thread for thread in threading.enumerate() if thread not in before and _runs_window(thread)]
+
+
+def _runs_window(thread: threading.Thread) -> bool:
+    """Whether it is one that `launch_passive` starts: Python names threads after their function."""
+    return thread.name.endswith("(_launch_internal)")
+
+
+def _close_late(opened: queue.Queue[Any]) -> None:
+    """Close the window that nobody waits for any more, if it has opened. Either thread may come last."""
+    with contextlib.suppress(queue.Empty):
+        handle = opened.get_nowait()
+        if not isinstance(handle, Exception):
+            handle.close()
 
 
 def _close(handle: Any, threads: list[threading.Thread]) -> None:

@@ -35,6 +35,17 @@ class SlowImport:
         return _load_slowly, ()
 
 
+class ClosingEnv(CountingEnv):
+    """Creates `marker` when it is closed."""
+
+    def __init__(self, marker: str) -> None:
+        super().__init__()
+        self.marker = marker
+
+    def close(self) -> None:
+        Path(self.marker).touch()
+
+
 def _load_slowly() -> SlowImport:
     time.sleep(2.5)
     return SlowImport()
@@ -102,6 +113,15 @@ def test_an_exception_that_cannot_be_rebuilt() -> None:
         run("unfriendly", "step")
     assert (caught.value.worker_index, caught.value.environments, caught.value.exit_code) == (1, (2,), None)
     assert "Raised in environment 2." in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("fault", ["value_error", "system_exit"])
+def test_whatever_a_factory_raises_the_environments_made_before_are_closed(fault: str, tmp_path: Any) -> None:
+    marker = tmp_path / "closed"
+    factories = [partial(ClosingEnv, str(marker)), partial(FaultyEnv, fault, "constructor")]
+    with within(10), pytest.raises((ValueError, WorkerError), match=r"bad joint 3|SystemExit: 3"):
+        HybridVectorEnv(factories, 2)
+    assert marker.exists()
 
 
 def test_an_environment_that_exits_the_interpreter_does_not_exit_the_callers() -> None:

@@ -65,7 +65,7 @@ class Bench:
 
     suite: Annotated[Literal["gymnasium-v5"] | None, _shown("gymnasium-v5", "none")] = None
     """Instead of the sections: Gymnasium's MuJoCo v5 tasks, ours against Gymnasium's vectorizers, EnvPool and raw
-    mujoco.batch. Takes --env, --num_envs and --threads; all of it takes most of an hour."""
+    mujoco.batch. Takes --env, --num_envs and --threads; all of it takes some two hours."""
     env: Annotated[tuple[str, ...] | None, _shown("NAME [NAME ...]", "CartPole HalfCheetah Ant; all of a suite")] = None
     """Tasks, by name (CartPole) or id (superdex_gym/CartPole-v0). The section "scaling" takes the first."""
     sections: Annotated[tuple[Section, ...] | None, _shown("NAME [NAME ...]", "all")] = None

@@ -107,7 +107,10 @@ def envpool_version() -> str:
 
 
 def enter(match: Match, names: tuple[str, ...], plan: Plan, stack: ExitStack) -> dict[str, Contestant]:
-    """The contestants of these names, warmed up; `stack` closes them. `mujoco.batch` comes after `SceneVectorEnv`."""
+    """The contestants of these names, warmed up; `stack` closes them.
+
+    `mujoco.batch` comes after `SceneVectorEnv`, here as in every turn: it repeats what that has just done.
+    """
     entered: dict[str, Contestant] = {}
     for name in names:
         if name in (OURS, HYBRID):
@@ -174,12 +177,12 @@ class _Recorded(Runner):
             return super().run(num_steps)  # warming up
         actions = self.draw(num_steps)
         sleep(PAUSE)
-        self.raw.record(actions)
+        self.raw.record(actions)  # drops the results, as for the others
         return Lap(num_steps * self.env.num_envs, self.raw.seconds_of_env)
 
 
 class _Replayed:
-    """The physics of the block of steps that ours did last."""
+    """The physics of the block of steps that ours has just done."""
 
     def __init__(self, ours: _Recorded) -> None:
         assert ours.raw is not None
@@ -190,8 +193,11 @@ class _Replayed:
         """Time that block, which sets the number of steps.
 
         Raises:
-            RuntimeError: if the physics leads elsewhere than it led ours.
+            RuntimeError: if that block was timed before, in which case ours has yet to do the one of this turn;
+                or if the physics leads elsewhere than it led ours.
         """
+        if self._raw.num_replays:
+            raise RuntimeError("The raw loop has repeated this block already: ours goes first in every turn.")
         sleep(PAUSE)
         seconds = self._raw.replay()
         if not self._raw.has_followed():

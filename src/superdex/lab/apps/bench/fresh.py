@@ -21,6 +21,9 @@ __all__ = ["MeasurementError", "in_fresh_process", "serve"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_LIMIT_SECONDS = 2 * 3600.0
+"""Many times what any measurement takes: a process that takes longer hangs."""
+
 # Ctrl-C ends it without a traceback: the caller gets the signal as well, and says so.
 _PROGRAM = f"""
 import signal
@@ -43,12 +46,17 @@ def in_fresh_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
         **kwargs: its arguments by name.
 
     Raises:
-        MeasurementError: if the function raised; the traceback is on standard error.
+        MeasurementError: if the function raised; the traceback is on standard error. Or if it took more than
+            two hours; its process was killed.
     """
     job = pickle.dumps((function, args, kwargs))
-    done = subprocess.run([sys.executable, "-c", _PROGRAM], input=job, stdout=subprocess.PIPE, check=False)
+    command, what = [sys.executable, "-c", _PROGRAM], f"{function.__name__}({', '.join(map(str, args))})"
+    try:
+        done = subprocess.run(command, input=job, stdout=subprocess.PIPE, check=False, timeout=_LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise MeasurementError(f"{what} did not end within {_LIMIT_SECONDS:g} s, and was killed.") from None
     if done.returncode != 0:
-        raise MeasurementError(f"{function.__name__}{args} failed with exit code {done.returncode}.")
+        raise MeasurementError(f"{what} failed with exit code {done.returncode}.")
     return pickle.loads(done.stdout)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, sleep
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -22,9 +22,14 @@ from superdex.lab.apps.bench.laps import Lap
 
 __all__ = ["PAUSE", "Actions", "Contestant", "Plan", "Runner", "alternate", "interleave"]
 
+T = TypeVar("T")
+
 PAUSE = 0.002
 """Before a side's turn [s]. The threads of a `mujoco.batch.Batch` spin for some tenths of a millisecond after a
 call, in which they would take a processor from whoever comes next."""
+
+_LEAST_STEPS = 10
+"""Of a lap: with fewer, chance and the one environment that resets would count for too much."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +40,7 @@ class Plan:
     rounds: int = 5
     """Laps of each side."""
     num_steps: int | None = None
-    """Control steps of a lap; None for as many as `min_seconds` need."""
+    """Control steps of a lap; None for as many as `min_seconds` need, and in `alternate` at least 10."""
     min_seconds: float = 0.2
     """Least duration of a lap [s]."""
     warmup_steps: int = 50
@@ -144,22 +149,31 @@ class Runner:
         return Lap(num_steps * self.env.num_envs, perf_counter() - start)
 
 
-def alternate(runners: Mapping[str, Contestant], plan: Plan) -> dict[str, list[Lap]]:
-    """The laps of contestants that take turns in blocks of about `plan.min_seconds`; who goes first changes."""
-    names = list(runners)
-    blocks = {name: plan.num_steps or _block_length(runners[name], plan.min_seconds) for name in names}
-    laps: dict[str, list[Lap]] = {name: [] for name in names}
+def alternate(runners: Mapping[str, Contestant], plan: Plan, together: Sequence[str] = ()) -> dict[str, list[Lap]]:
+    """The laps of contestants that take turns in blocks of about `plan.min_seconds`, and of 10 steps at least.
+
+    Args:
+        runners: by name. Who goes first changes from turn to turn.
+        plan: the laps.
+        together: names of those that go right after one another, always in this order, since each
+            needs what the one before has just done. They change places with the others as one.
+    """
+    blocks = {name: plan.num_steps or _block_length(runner, plan.min_seconds) for name, runner in runners.items()}
+    units = [tuple(together)] if together else []
+    units += [(name,) for name in runners if name not in together]
+    laps: dict[str, list[Lap]] = {name: [] for name in runners}
     for turn in range(plan.rounds):
         gc.collect()
-        for name in _rotated(names, turn):
-            laps[name].append(runners[name].run(blocks[name]))
+        for unit in _rotated(units, turn):
+            for name in unit:
+                laps[name].append(runners[name].run(blocks[name]))
     return laps
 
 
 def _block_length(runner: Contestant, min_seconds: float) -> int:
     lap = runner.run(3)
-    return max(1, math.ceil(min_seconds / lap.seconds * 3))
+    return max(_LEAST_STEPS, math.ceil(min_seconds / lap.seconds * 3))
 
 
-def _rotated(names: list[str], turn: int) -> Iterator[str]:
-    return (names[(turn + offset) % len(names)] for offset in range(len(names)))
+def _rotated(those: list[T], turn: int) -> Iterator[T]:
+    return (those[(turn + offset) % len(those)] for offset in range(len(those)))

@@ -22,7 +22,7 @@ _HELD_FIELDS = ("ctrl", "qfrc_applied", "xfrc_applied", "eq_active", "mocap_pos"
 class RawLoop:
     """Repeats the physics of `env`'s steps, from the same states, under the same controls.
 
-        results = raw.record(actions)      # steps `env`
+        raw.record(actions)                # steps `env`
         seconds = raw.replay()             # the physics of these steps
 
     The model, the number of substeps and the fields that are copied out of every
@@ -47,6 +47,8 @@ class RawLoop:
         self._states: list[NDArray[np.float64]] = []
         self.seconds_of_env = 0.0
         """How long the environments' own steps took in the last `record`, without the notes taken [s]."""
+        self.num_replays = 0
+        """How often the recorded steps were replayed."""
         self._stepped = np.zeros(env.num_envs, np.bool_)
         self._ended = np.zeros(env.num_envs, np.bool_)
 
@@ -55,26 +57,34 @@ class RawLoop:
         """How many steps `replay` does."""
         return len(self._states)
 
-    def record(self, actions: Sequence[NDArray[Any]]) -> list[BatchedStepResult]:
-        """Step the environments with each of `actions`, and note where the physics of each step started from."""
+    def record(self, actions: Sequence[NDArray[Any]], results: list[BatchedStepResult] | None = None) -> None:
+        """Step the environments with each of `actions`, and note where the physics of each step started from.
+
+        Args:
+            actions: of each step.
+            results: gets what the steps return. None to drop each within the time of its step, as whoever steps in a
+                loop does: memory that is kept has to be found anew in every step.
+        """
         self._states = []
         self.seconds_of_env = 0.0
-        results = []
+        self.num_replays = 0
         for action in actions:
             state = self._physics.state.copy()
             self._stepped = ~self._ended
             start = perf_counter()
             result = self._env.step(action)
+            self._ended = result.terminated | result.truncated  # microseconds
+            if results is not None:
+                results.append(result)
+            del result
             self.seconds_of_env += perf_counter() - start
-            self._ended = result.terminated | result.truncated
             state[:, self._held] = self._physics.state[:, self._held]
             self._states.append(state)
-            results.append(result)
-        return results
 
     def replay(self) -> float:
         """Do the physics of the recorded steps; how long that took, without the copying in of states [s]."""
         seconds = 0.0
+        self.num_replays += 1
         for state in self._states:
             self._batch.state[...] = state
             start = perf_counter()

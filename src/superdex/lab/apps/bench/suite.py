@@ -2,7 +2,8 @@
 
 For each task, number of environments and number of threads, the contestants are
 made in one fresh process and take turns in short laps; the ratios are medians
-over the turns.
+over the turns. `mujoco.batch` always follows our `SceneVectorEnv`, whose block of
+steps it repeats, so that a ratio is of the same physics from the same states.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
 
-from superdex.lab.apps.bench.contestants import ENVPOOL, MODULES, OURS, Match, enter, envpool_version
+from superdex.lab.apps.bench.contestants import ENVPOOL, MODULES, OURS, RAW, Match, enter, envpool_version
 from superdex.lab.apps.bench.fresh import in_fresh_process
-from superdex.lab.apps.bench.laps import Lap, median_ratio, median_speed
+from superdex.lab.apps.bench.laps import Lap, median_ratio, median_speed, ratio_quartiles
 from superdex.lab.apps.bench.measuring import Plan, alternate
 from superdex.lab.apps.bench.settings import Announce
 from superdex.lab.apps.errors import UserError
@@ -48,7 +49,9 @@ class SuiteResult:
     control_fps: dict[str, float]
     """Control steps per second of each contestant, summed over its environments."""
     times_as_fast: dict[str, float]
-    """As each contestant, per environment step, is our `SceneVectorEnv`."""
+    """As each contestant, per environment step, is our `SceneVectorEnv`: the median over the turns."""
+    quartiles: dict[str, tuple[float, float]]
+    """Between which lies the middle half of the ratios that `times_as_fast` are medians of."""
     laps: dict[str, list[Lap]]
 
 
@@ -93,13 +96,15 @@ def measure_suite(settings: SuiteSettings, announce: Announce) -> SuiteReport:
 
 
 def _result(match: Match, laps: dict[str, list[Lap]]) -> SuiteResult:
+    others = {name: each for name, each in laps.items() if name != OURS}
     return SuiteResult(
         task=match.original_id,
         num_envs=match.num_envs,
         num_threads=match.num_threads,
         sizes={name: match.size(name) for name in laps},
         control_fps={name: median_speed(each) for name, each in laps.items()},
-        times_as_fast={name: median_ratio(laps[OURS], each) for name, each in laps.items() if name != OURS},
+        times_as_fast={name: median_ratio(laps[OURS], each) for name, each in others.items()},
+        quartiles={name: ratio_quartiles(laps[OURS], each) for name, each in others.items()},
         laps=laps,
     )
 
@@ -107,4 +112,4 @@ def _result(match: Match, laps: dict[str, list[Lap]]) -> SuiteResult:
 def race(match: Match, names: tuple[str, ...], plan: Plan) -> dict[str, list[Lap]]:
     """The laps of the contestants; to be run in a fresh process."""
     with ExitStack() as stack:
-        return alternate(enter(match, names, plan, stack), plan)
+        return alternate(enter(match, names, plan, stack), plan, together=(OURS, RAW))

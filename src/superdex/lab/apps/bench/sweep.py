@@ -130,7 +130,8 @@ class _Race:
 
     def prepare(self, num_steps: int) -> None:
         self._actions = [self._random_actions.draw() for _ in range(num_steps)]
-        self._expected = self.raw.record(self._actions)
+        self._expected: list[BatchedStepResult] = []
+        self.raw.record(self._actions, self._expected)
 
     def step_envs(self) -> float:
         begin = perf_counter()

@@ -205,7 +205,7 @@ class _Worker:
         try:
             backend, inner_backends = make_backend(envs, job.num_threads)
             spaces = check_spaces(envs, backend.distinct, self._first)
-        except Exception:
+        except BaseException:
             _close_all(envs)
             raise
         self._autoreset = Autoreset(backend, job.autoreset_mode, self._first)
@@ -234,7 +234,7 @@ class _Worker:
                 if not isinstance(env, gymnasium.Env):
                     raise TypeError(f"A factory must return a gymnasium.Env, got {env!r}.")
                 envs.append(env)
-            except Exception as error:
+            except BaseException as error:
                 name_environment(error, self._first + len(envs), "Raised by the factory of")
                 _close_all(envs)
                 raise
