@@ -29,7 +29,8 @@ def collect(envs, agent, observation):
     for _ in range(STEPS):
         policy, value = agent(observation)
         action = policy.sample()
-        following, reward, terminated, truncated, info = envs.step(action.numpy())
+        clipped = np.clip(action.numpy(), envs.action_space.low, envs.action_space.high)  # not every task does it
+        following, reward, terminated, truncated, info = envs.step(clipped)
         if (cut := truncated & ~terminated).any():  # by a limit: what was to come is the value of the last observation,
             # which is in `final_obs`; `following` is the first one of the next episode
             reward[cut] += GAMMA * agent(torch.tensor(np.stack(info["final_obs"][cut])).float())[1].numpy()

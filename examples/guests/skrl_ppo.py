@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 import tyro
-from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from gymnasium.wrappers.vector import RecordEpisodeStatistics, TransformAction
 from skrl.agents.torch.ppo import PPO, PPO_CFG
 from skrl.envs.wrappers.torch import wrap_env
 from skrl.memories.torch import RandomMemory
@@ -37,7 +37,9 @@ def main(num_envs: int = 64, iterations: int = 30):
     set_seed(0)
     torch.set_num_threads(1)  # for networks this small, more threads only wait for each other
     with SceneVectorEnv(CartPoleEnv, num_envs=num_envs, autoreset_mode="SameStep") as scene_envs:
-        statistics = RecordEpisodeStatistics(scene_envs, buffer_length=1_000_000)
+        space = scene_envs.action_space
+        clipped = TransformAction(scene_envs, lambda action: np.clip(action, space.low, space.high))  # not all tasks do
+        statistics = RecordEpisodeStatistics(clipped, buffer_length=1_000_000)
         envs = wrap_env(statistics, wrapper="gymnasium")
         spaces = {"observation_space": envs.observation_space, "action_space": envs.action_space, "device": envs.device}
         policy = gaussian_model(**spaces, network=NETWORK, output="ACTIONS")

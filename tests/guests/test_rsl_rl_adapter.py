@@ -14,6 +14,7 @@ from tensordict import TensorDict
 
 from superdex.lab.gym.adapters.rsl_rl import RslRlVecEnv
 from superdex.lab.gym.envs.benchmarks.cartpole_env import CartPoleEnv
+from superdex.lab.gym.envs.gymnasium_v5 import HalfCheetahV5Env
 from superdex.lab.gym.utils.vector import HybridVectorEnv, SceneVectorEnv
 from tests.guests.running import CutAndOverEnv, CutEnv
 
@@ -52,6 +53,18 @@ def test_steps_are_those_of_the_environments(adapter: RslRlVecEnv) -> None:
             assert np.array_equal(extras["time_outs"].numpy(), expected.truncated)
             ends += int(dones.sum())
     assert ends >= 2 * NUM_ENVS
+
+
+def test_actions_are_clipped_where_the_task_does_not() -> None:
+    with SceneVectorEnv(HalfCheetahV5Env, num_envs=2, autoreset_mode="SameStep") as envs:
+        rewards = []
+        for size in (1, 5):
+            adapter = RslRlVecEnv(envs, seed=0)
+            rewards.append(adapter.step(torch.full((2, 6), float(size)))[1])
+        assert torch.equal(*rewards)
+        envs.reset(seed=0)
+        charged = envs.step(np.full((2, 6), 5, np.float32)).reward
+        assert (charged < rewards[0].numpy() - 10).all()  # 0.1 * 6 * (5**2 - 1)
 
 
 @pytest.mark.parametrize(("task", "timed_out"), [(CutEnv, True), (CutAndOverEnv, False)])

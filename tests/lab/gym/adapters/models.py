@@ -5,14 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
 from superdex.lab.gym.adapters.ppo import BatchPPO
 from superdex.lab.gym.adapters.sb3 import Sb3VecEnv
 from superdex.lab.gym.envs import MochiEnv
+from superdex.lab.gym.envs.benchmarks import CartPoleEnv
 from superdex.lab.gym.utils.vector import SceneVectorEnv
 
-__all__ = ["make_adapter", "make_ppo"]
+__all__ = [
+    "FIELDS",
+    "ITERATION",
+    "NUM_ENVS",
+    "NUM_STEPS",
+    "Watcher",
+    "assert_same_policy",
+    "cartpoles",
+    "make_adapter",
+    "make_ppo",
+    "train",
+]
+
+NUM_ENVS, NUM_STEPS = 6, 16
+ITERATION = NUM_ENVS * NUM_STEPS
+FIELDS = {"steps_per_episode": 11, "reset_noise_scale": 0.08}
 
 
 def make_adapter(task: type[MochiEnv], num_envs: int, normalize: bool = False, **fields: Any) -> Sb3VecEnv:
@@ -23,9 +40,42 @@ def make_adapter(task: type[MochiEnv], num_envs: int, normalize: bool = False, *
 
 def make_ppo(adapter: Sb3VecEnv, kind: type = BatchPPO, **arguments: Any) -> Any:
     """A PPO of that kind, which logs nowhere."""
-    arguments = {"n_steps": 16, "n_epochs": 2, "seed": 0, "device": "cpu", **arguments}
+    arguments = {"n_steps": NUM_STEPS, "n_epochs": 2, "seed": 0, "device": "cpu", **arguments}
     arguments.setdefault("batch_size", arguments["n_steps"] * adapter.num_envs // 2)
     arguments.setdefault("policy_kwargs", {"net_arch": [16, 16], "activation_fn": torch.nn.Tanh})
     model = kind("MlpPolicy", adapter, **arguments)
     model.set_logger(Logger(None, []))
     return model
+
+
+def cartpoles(normalize: bool = False) -> Sb3VecEnv:
+    """A few poles whose episodes end in both ways."""
+    return make_adapter(CartPoleEnv, NUM_ENVS, normalize, **FIELDS)
+
+
+def assert_same_policy(one: BatchPPO, other: BatchPPO) -> None:
+    """All parameters are equal to the bit."""
+    state = other.policy.state_dict()
+    assert all(torch.equal(value, state[name]) for name, value in one.policy.state_dict().items())
+
+
+def train(model: BatchPPO, until: int) -> None:
+    """Until an iteration, of six."""
+    for iteration in model.iterations(6 * ITERATION):
+        if iteration == until:
+            break
+
+
+class Watcher(BaseCallback):
+    """Counts calls and stops after some."""
+
+    def __init__(self, stop_after: int) -> None:
+        super().__init__()
+        self.stop_after = stop_after
+        self.timesteps: list[int] = []
+        self.rewards = 0.0
+
+    def _on_step(self) -> bool:
+        self.timesteps.append(self.num_timesteps)
+        self.rewards += float(self.locals["rewards"].sum())
+        return self.n_calls < self.stop_after

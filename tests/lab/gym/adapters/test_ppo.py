@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
@@ -12,21 +11,23 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from superdex.lab.gym.adapters.ppo import BatchPPO, TrainingDiverged
 from superdex.lab.gym.adapters.sb3 import Sb3VecEnv
 from superdex.lab.gym.envs.benchmarks import CartPoleEnv
 from superdex.lab.gym.rollouts import collect
 from superdex.lab.gym.utils.vector import SceneVectorEnv
-from tests.lab.gym.adapters.models import make_adapter, make_ppo
+from tests.lab.gym.adapters.models import (
+    FIELDS,
+    ITERATION,
+    NUM_ENVS,
+    NUM_STEPS,
+    Watcher,
+    assert_same_policy,
+    cartpoles,
+    make_adapter,
+    make_ppo,
+    train,
+)
 from tests.lab.gym.rollouts.worlds import ChainEnv
-
-NUM_ENVS, NUM_STEPS = 6, 16
-ITERATION = NUM_ENVS * NUM_STEPS
-FIELDS = {"steps_per_episode": 11, "reset_noise_scale": 0.08}
-
-
-def cartpoles(normalize: bool = False) -> Sb3VecEnv:
-    return make_adapter(CartPoleEnv, NUM_ENVS, normalize, **FIELDS)
 
 
 class Recorded:
@@ -90,6 +91,58 @@ def test_every_episode_is_counted_once() -> None:
     assert len(model.ep_info_buffer) == sum(finished)
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("by", ["learn", "the adapter"])
+def test_episodes_that_a_reset_broke_off_are_forgotten(normalize: bool, by: str) -> None:
+    model = make_ppo(make_adapter(ChainEnv, 4, normalize, steps_per_episode=10), normalize_rewards=True)
+    model.learn(4 * 16)  # 6 steps of the second episode are left
+    assert (model.reward_scaler.discounted > 5).all()
+    if by == "learn":
+        model.learn(4 * 16)
+    else:
+        model.adapter.reset()
+        model.learn(4 * 16, reset_num_timesteps=False)
+    assert model.statistics.recent_lengths.tolist() == [10] * 8
+    np.testing.assert_allclose(model.reward_scaler.discounted, (1 - 0.99**6) / 0.01)
+    assert model.rollout_buffer.episode_starts[0].all()
+
+
+class Rates(BaseCallback):
+    """Remembers with what rate each update learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates: list[float] = []
+
+    def _on_rollout_start(self) -> None:
+        self._remember()
+
+    def _on_training_end(self) -> None:
+        self._remember()
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _remember(self) -> None:
+        if self.model.iteration:
+            self.rates.append(self.model.policy.optimizer.param_groups[0]["lr"])
+
+
+@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("total", [3 * ITERATION, 2 * ITERATION + 5])
+def test_schedules_begin_at_the_full_rate_and_never_reach_zero(total: int, learn: bool) -> None:
+    rates = Rates()
+    model = make_ppo(cartpoles(), learning_rate=lambda remaining: 0.01 * remaining)
+    if learn:
+        model.learn(total, rates)
+    else:
+        list(model.iterations(total, rates))
+    expected = [0.01 * (1 - start / total) for start in (0, ITERATION, 2 * ITERATION)]
+    assert rates.rates == pytest.approx(expected)
+    assert rates.rates[0] == 0.01
+    assert rates.rates[-1] > 0
+
+
 def test_learn_and_iterations_are_one_training() -> None:
     one = make_ppo(cartpoles())
     one.learn(3 * ITERATION)
@@ -99,138 +152,6 @@ def test_learn_and_iterations_are_one_training() -> None:
     assert one.iteration == 3
     assert one.num_timesteps == other.num_timesteps == 3 * ITERATION
     assert one.control_steps == 3 * NUM_STEPS
-
-
-def assert_same_policy(one: BatchPPO, other: BatchPPO) -> None:
-    state = other.policy.state_dict()
-    assert all(torch.equal(value, state[name]) for name, value in one.policy.state_dict().items())
-
-
-def train(model: BatchPPO, until: int) -> None:
-    for iteration in model.iterations(6 * ITERATION):
-        if iteration == until:
-            break
-
-
-@pytest.mark.parametrize("normalize", [False, True])
-def test_resumed_training_goes_on_to_the_bit(normalize: bool) -> None:
-    options: dict[str, Any] = {"normalize_rewards": normalize, "learning_rate": lambda remaining: 1e-3 * remaining}
-    whole = make_ppo(cartpoles(normalize), **options)
-    train(whole, 6)
-    first = make_ppo(cartpoles(normalize), **options)
-    train(first, 2)
-    policy, arrays = io.BytesIO(), io.BytesIO()
-    first.save(policy)
-    np.savez(arrays, **first.training_state())
-    environments = first.adapter.envs.capture_state()
-    np.random.seed(99)  # other work in between
-    torch.manual_seed(99)
-
-    adapter = cartpoles(normalize)
-    policy.seek(0)
-    arrays.seek(0)
-    second = BatchPPO.load(policy, env=adapter)
-    adapter.envs.restore_state(environments)
-    with np.load(arrays) as state:
-        second.load_training_state(state)
-    train(second, 6)
-    assert_same_policy(whole, second)
-    expected, actual = whole.training_state(), second.training_state()
-    assert expected.keys() == actual.keys()
-    assert all(np.array_equal(actual[key], value) for key, value in expected.items())
-    moments, resumed = (model.policy.optimizer.state_dict()["state"] for model in (whole, second))
-    assert all(torch.equal(moments[i][key], resumed[i][key]) for i in moments for key in moments[i])
-    assert (second.iteration, second.num_timesteps) == (6, 6 * ITERATION)
-
-
-def test_a_state_of_another_training_is_refused() -> None:
-    model = make_ppo(cartpoles())
-    with pytest.raises(RuntimeError, match="before the first iteration"):
-        model.training_state()
-    train(model, 1)
-    with pytest.raises(ValueError, match="make the adapter .* with the normalisation"):
-        make_ppo(cartpoles(normalize=True)).load_training_state(model.training_state())
-
-
-@pytest.mark.parametrize("rate", [1e30, 1e18])
-@pytest.mark.parametrize("epochs", [1, 4])
-def test_a_policy_that_diverges_is_told_before_it_is_used(rate: float, epochs: int) -> None:
-    model = make_ppo(cartpoles(), learning_rate=rate, n_epochs=epochs, batch_size=ITERATION)
-    with pytest.raises(TrainingDiverged, match="diverged after 96 steps: .* Continue from an earlier checkpoint"):
-        list(model.iterations(10 * ITERATION))
-    assert model.iteration == 0
-
-
-def damage_weights(model: BatchPPO) -> None:
-    model.policy.action_net.weight.data[0, 0] = np.nan
-
-
-def damage_outputs(model: BatchPPO) -> None:
-    for layer in (model.policy.mlp_extractor.policy_net[0], model.policy.action_net):
-        layer.weight.data[:] = 3e38  # each is a number, and their products are not
-
-
-def damage_deviation(model: BatchPPO) -> None:
-    model.policy.log_std.data[:] = -1e4
-
-
-DAMAGE = {
-    "action_net.weight hold NaN": damage_weights,
-    "actions or values are NaN or infinite": damage_outputs,
-    "actions' deviation left the range": damage_deviation,
-}
-
-
-@pytest.mark.parametrize("message", DAMAGE)
-def test_what_an_update_damaged_is_said(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
-    model = make_ppo(cartpoles(), policy_kwargs={"net_arch": [8], "activation_fn": torch.nn.ReLU})
-    learn = PPO.train
-
-    def damage(self: BatchPPO) -> None:
-        learn(self)
-        DAMAGE[message](self)
-
-    monkeypatch.setattr(PPO, "train", damage)
-    with pytest.raises(TrainingDiverged, match=message):
-        list(model.iterations(ITERATION))
-
-
-def test_actions_that_are_not_finite_are_divergence() -> None:
-    class Blinding(ChainEnv):
-        def _make_observation(self, sim: Any) -> Any:
-            observation, info = super()._make_observation(sim)
-            return {"count": np.where(sim.task["count"] > 4, np.nan, 1)[:, None] * observation["count"]}, info
-
-    model = make_ppo(make_adapter(Blinding, 4, steps_per_episode=10))
-    with pytest.raises(TrainingDiverged, match="gave NaN or infinity in step 5"):
-        list(model.iterations(1000))
-
-
-def test_rewards_that_are_not_finite_are_told_before_they_are_learned_from() -> None:
-    class Bottomless(ChainEnv):
-        def _compute_reward_terms(self, action: Any, observation: Any, info: Any) -> Any:
-            return {"bad": np.where(observation["count"][:, 0] > 4.5 / 30, -np.inf, 1.0)}
-
-    model = make_ppo(make_adapter(Bottomless, 4, steps_per_episode=10))
-    before = [value.clone() for value in model.policy.parameters()]
-    with pytest.raises(TrainingDiverged, match="environment 0 gave the reward -inf in step 4 of training"):
-        list(model.iterations(1000))
-    assert all(map(torch.equal, before, model.policy.parameters()))
-
-
-class Watcher(BaseCallback):
-    """Counts calls and stops after some."""
-
-    def __init__(self, stop_after: int) -> None:
-        super().__init__()
-        self.stop_after = stop_after
-        self.timesteps: list[int] = []
-        self.rewards = 0.0
-
-    def _on_step(self) -> bool:
-        self.timesteps.append(self.num_timesteps)
-        self.rewards += float(self.locals["rewards"].sum())
-        return self.n_calls < self.stop_after
 
 
 def test_callbacks_are_called_for_every_step_and_can_stop() -> None:
@@ -271,11 +192,10 @@ def test_seconds_are_split_into_stepping_and_learning() -> None:
     [
         ({"use_sde": True}, "StateDependentNoiseDistribution"),
         ({"policy_kwargs": {"activation_fn": torch.nn.ELU}}, "its activation is ELU"),
-        ({"policy_kwargs": {"share_features_extractor": False, "squash_output": True}}, "squash"),
     ],
 )
 def test_policies_that_cannot_be_copied_are_refused_at_once(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises((ValueError, AssertionError), match=message):
+    with pytest.raises(ValueError, match=message):
         make_ppo(cartpoles(), **arguments)
 
 
@@ -283,18 +203,3 @@ def test_other_environments_are_refused() -> None:
     dummy = DummyVecEnv([lambda: CartPoleEnv()])
     with pytest.raises(ValueError, match="steps an Sb3VecEnv, got DummyVecEnv"):
         make_ppo(dummy)  # type: ignore[arg-type]
-
-
-def test_a_policy_loaded_without_environments_predicts_and_does_not_train() -> None:
-    model = make_ppo(cartpoles())
-    train(model, 1)
-    file = io.BytesIO()
-    model.save(file)
-    file.seek(0)
-    loaded = BatchPPO.load(file)
-    observation = np.zeros((1, 4), np.float32)
-    assert np.array_equal(
-        loaded.predict(observation, deterministic=True)[0], model.predict(observation, deterministic=True)[0]
-    )
-    with pytest.raises(RuntimeError, match="There are no environments"):
-        loaded.actor()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -23,7 +24,7 @@ NUM_ENVS, LIMIT = 5, 13
 FIELDS = {"steps_per_episode": LIMIT, "reset_noise_scale": 0.05}
 
 
-def make(task: type = CartPoleEnv, num_envs: int = NUM_ENVS, copy: bool = True, **options: bool) -> Sb3VecEnv:
+def make(task: type = CartPoleEnv, num_envs: int = NUM_ENVS, copy: bool = True, **options: Any) -> Sb3VecEnv:
     envs = SceneVectorEnv(task, num_envs=num_envs, num_threads=1, autoreset_mode="SameStep", copy=copy, **FIELDS)
     return Sb3VecEnv(envs, **options)
 
@@ -148,6 +149,29 @@ def test_statistics_are_saved_and_loaded(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="normalize_observations=True"):
         plain.save_normalizer(tmp_path / "none.npz")
     for adapter in (one, other, plain):
+        adapter.close()
+
+
+def test_evaluation_shares_the_statistics_of_training() -> None:
+    trained = make(normalize_observations=True, clip_observations=0.5)
+    trained.seed(0)
+    trained.reset()
+    evaluated = make(normalizer=trained.normalizer, training=False)
+    assert evaluated.observation_space == trained.observation_space
+    trained.step(actions_of(trained, 1)[0])  # after which the statistics are others
+    evaluated.seed(1)
+    seen = evaluated.reset()
+    evaluated.step(actions_of(evaluated, 1)[0])
+    assert trained.normalizer is not None
+    assert trained.normalizer.count == 2 * NUM_ENVS
+    assert evaluated.last_observation is not None
+    evaluated.seed(1)
+    evaluated.reset()
+    assert np.array_equal(seen, trained.normalizer.normalize(evaluated.last_observation))
+    assert np.abs(seen).max() == 0.5
+    with pytest.raises(ValueError, match=r"of shape \(4,\), these are \(81,\)"):
+        make(AntEnv, normalizer=trained.normalizer)
+    for adapter in (trained, evaluated):
         adapter.close()
 
 

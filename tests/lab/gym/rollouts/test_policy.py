@@ -40,9 +40,10 @@ def make(activation: str = "relu", hidden: tuple[int, ...] = (64, 64), actions: 
 OBSERVATIONS = np.random.default_rng(1).normal(size=(NUM_ENVS, 5)).astype(np.float32)
 
 
+@pytest.mark.parametrize("hidden", [(64, 64), (600, 300)])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_means_are_those_of_the_network(activation: str) -> None:
-    policy = make(activation)
+def test_means_are_those_of_the_network(activation: str, hidden: tuple[int, ...]) -> None:
+    policy = make(activation, hidden)
     hidden = np.clip((OBSERVATIONS - policy.mean) * policy.scale, -2, 2)
     for weights, biases in policy.layers[:-1]:
         hidden = hidden @ weights.astype(np.float64) + biases
@@ -51,7 +52,7 @@ def test_means_are_those_of_the_network(activation: str) -> None:
     np.testing.assert_allclose(policy.means(OBSERVATIONS), hidden @ weights + biases, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("hidden", [(), (64, 64), (96,), (256, 256)])
+@pytest.mark.parametrize("hidden", [(), (64, 64), (96,), (256, 256), (600, 300)])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_any_slice_of_environments_gets_its_rows_to_the_bit(activation: str, hidden: tuple[int, ...]) -> None:
     policy = make(activation, hidden, actions=9)
@@ -60,6 +61,25 @@ def test_any_slice_of_environments_gets_its_rows_to_the_bit(activation: str, hid
     for _ in range(40):
         start, stop = np.sort(rng.choice(NUM_ENVS + 1, 2, replace=False)).tolist()
         assert np.array_equal(policy(OBSERVATIONS[start:stop], 5, slice(start, stop)), whole[start:stop])
+
+
+@pytest.mark.parametrize("hidden", [(64, 64), (256, 256), (600, 300), (1500, 40)])
+def test_no_product_is_large_enough_for_blas_to_start_threads(
+    monkeypatch: pytest.MonkeyPatch, hidden: tuple[int, ...]
+) -> None:
+    sizes, multiply = [], np.matmul
+
+    def watch(blocks: np.ndarray, weights: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        sizes.append((blocks.shape[-2] * weights.size, weights.shape))
+        return multiply(blocks, weights, out=out)
+
+    monkeypatch.setattr(np, "matmul", watch)
+    policy = make(hidden=hidden)
+    policy.means(OBSERVATIONS)
+    assert max(size for size, _ in sizes) <= 2**18
+    done = sum(inputs * outputs for _, (inputs, outputs) in sizes)
+    assert done == sum(weights.size for weights, _ in policy.layers)
+    assert len(sizes) <= 2 * sum(8 * weights.size / 2**18 + 1 for weights, _ in policy.layers)  # and none is tiny
 
 
 def test_actions_are_means_and_noise_of_the_given_deviation() -> None:

@@ -33,8 +33,8 @@ def export_actor(
         _refuse(f"it acts by {type(policy.action_dist).__name__} in {space}")
     if activation not in _ACTIVATIONS:
         _refuse(f"its activation is {activation.__name__}")
-    if type(policy.features_extractor) is not FlattenExtractor or policy.squash_output:
-        _refuse(f"it sees observations through {type(policy.features_extractor).__name__}, or squashes its output")
+    if type(policy.features_extractor) is not FlattenExtractor:
+        _refuse(f"it sees observations through {type(policy.features_extractor).__name__}")
     modules = list(policy.mlp_extractor.policy_net)
     linears = [module for module in modules if isinstance(module, torch.nn.Linear)]
     if len(modules) != 2 * len(linears) or not isinstance(policy.action_net, torch.nn.Linear):

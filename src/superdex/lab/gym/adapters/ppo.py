@@ -7,10 +7,9 @@
 
 The library's own loop calls its policy, its value function and its bookkeeping
 once per step, which costs more than stepping a thousand simple environments.
-Here a NumPy copy of the actor acts for a whole rollout
-(`superdex.lab.gym.rollouts`), wherever the environments are; values and
-log-probabilities of all its steps are computed afterwards, in few large passes.
-Then the library's `train()` learns from its own `RolloutBuffer` as ever.
+Here a NumPy copy of the actor acts for a whole rollout (`superdex.lab.gym.rollouts`),
+wherever the environments are; values and log-probabilities are computed afterwards,
+in few large passes. Then the library's `train()` learns from its own `RolloutBuffer`.
 
 **Ends of episodes.** Where a limit cut an episode off, the reward gets
 `gamma * V(s)` of the true last observation `s`; where the task ended it, even
@@ -37,6 +36,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 try:
     import torch
@@ -52,19 +52,15 @@ from superdex.lab.gym.adapters.exporting import export_actor
 from superdex.lab.gym.adapters.filling import Critic, fill
 from superdex.lab.gym.adapters.generators import generator_states, restore_generators
 from superdex.lab.gym.adapters.sb3 import Sb3VecEnv
-from superdex.lab.gym.adapters.soundness import wrong_policy, wrong_rewards
+from superdex.lab.gym.adapters.soundness import diverged, wrong_policy, wrong_rollout
 from superdex.lab.gym.rollouts import EpisodeStatistics, FinishedEpisodes, GaussianMlpPolicy, RewardScaler, Rollout
 from superdex.lab.gym.rollouts.collecting import NonFiniteActionsError
 from superdex.lab.gym.rollouts.normalizing import ObservationNormalizer
 
-__all__ = ["BatchPPO", "TrainingDiverged"]
+__all__ = ["BatchPPO"]
 
 _NOT_IN_ZIP = ("statistics", "finished", "reward_scaler", "ep_info_buffer", "_last_obs", "_last_episode_starts")
 """What `training_state` has, or what is of one run only."""
-
-
-class TrainingDiverged(RuntimeError):
-    """The loss or the policy is no longer finite; the last state saved before is the one to go back to."""
 
 
 class BatchPPO(PPO):
@@ -139,10 +135,11 @@ class BatchPPO(PPO):
         """Train until `num_timesteps` reaches `total_timesteps`; yields the iteration's number after each update.
 
         Between two iterations everything is at rest: save, evaluate, or leave the loop. Schedules follow
-        `num_timesteps / total_timesteps`, so a resumed training passes the same total.
+        `num_timesteps / total_timesteps` at the start of an iteration: the first learns at the full rate and
+        the last at a positive one. A resumed training passes the same total.
 
         Raises:
-            TrainingDiverged: instead of yielding a policy that is not finite.
+            TrainingDiverged: (in `adapters.soundness`) instead of yielding a policy that is not finite.
         """
         _, callback = self._setup_learn(total_timesteps - self.num_timesteps, callback, reset_num_timesteps=False)
         callback.on_training_start(locals(), globals())
@@ -158,7 +155,23 @@ class BatchPPO(PPO):
 
     def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
         self.adapter.training = False  # the statistics take in whole rollouts
-        return super()._setup_learn(*args, **kwargs)
+        before = self.adapter.last_observation
+        result = super()._setup_learn(*args, **kwargs)
+        if self.adapter.last_observation is not before:
+            self._begin_episodes()
+        return result
+
+    def _begin_episodes(self) -> None:
+        """Forget the episodes that were running: the environments were reset."""
+        self._last_obs = self.adapter.last_observation  # not normalised, unlike what reset() returned
+        self._last_episode_starts = np.ones(self.n_envs, np.bool_)
+        self.statistics.forget_running()
+        if self.reward_scaler is not None:
+            self.reward_scaler.forget_running()
+
+    def _update_current_progress_remaining(self, num_timesteps: int, total_timesteps: int) -> None:
+        start = num_timesteps - self.n_steps * self.n_envs  # of the iteration; its rollout is counted by now
+        self._current_progress_remaining = min(max(1 - start / total_timesteps, 0.0), 1.0)
 
     def collect_rollouts(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
@@ -166,28 +179,37 @@ class BatchPPO(PPO):
         """Fill the buffer with a rollout; False if a callback wants to stop.
 
         Callbacks are told of all its steps once it is complete, one `on_step` for each; their `locals`
-        have the `rollout`, and the `rewards` and `dones` of the step.
+        have the `rollout`, and the `rewards` and `dones` of the step. Where one stops training, nothing is
+        learned from the rollout, but everything has taken it in: training can go on from there.
         """
         self.policy.set_training_mode(False)
         callback.on_rollout_start()
+        if self._last_obs is not self.adapter.last_observation:  # somebody reset the adapter
+            self._begin_episodes()
+        starts = self._last_episode_starts
+        assert starts is not None
         start = time.perf_counter()
         try:
             rollout = self.adapter.collect(self.actor(), n_rollout_steps, first_step=self.control_steps)
         except NonFiniteActionsError as error:
-            raise self._diverged(str(error).rstrip(".")) from error
+            raise diverged(self.num_timesteps, str(error).rstrip(".")) from error
         self.last_stepping_seconds = time.perf_counter() - start
         self.stepping_seconds += self.last_stepping_seconds
         self.last_learning_seconds = 0.0
         with self._learning_clock():
             self.control_steps += n_rollout_steps
-            self._count_episodes(rollout)
-            if not self._tell(callback, rollout):
-                return False
-            self._fill(rollout_buffer, rollout)
+            self._last_obs = rollout.last_observation
+            self._last_episode_starts = rollout.terminated[-1] | rollout.truncated[-1]
+            self.finished = self.statistics.update(rollout)
+            assert self.ep_info_buffer is not None
+            self.ep_info_buffer.extend({"r": float(r), "l": int(n)} for r, n in zip(*self.finished, strict=True))
+            goes_on = self._tell(callback, rollout)
+            self._fill(rollout_buffer, rollout, starts)
             if self.adapter.normalizer is not None:
                 self.adapter.normalizer.update(rollout.observations)
-            callback.on_rollout_end()
-        return True
+            if goes_on:
+                callback.on_rollout_end()
+        return goes_on
 
     def train(self) -> None:
         """Learn from the buffer.
@@ -199,19 +221,12 @@ class BatchPPO(PPO):
             try:
                 super().train()
             except ValueError as error:  # what torch's distributions raise on NaN
-                raise self._diverged(str(error).splitlines()[0]) from error
+                raise diverged(self.num_timesteps, str(error).splitlines()[0]) from error
             assert isinstance(self._last_obs, np.ndarray)
             seen = Critic(self.policy, self.adapter.normalizer).normalized(self._last_obs)
-            wrong = wrong_policy(self.policy, seen, self.logger.name_to_value["train/loss"])
-            if wrong is not None:
-                raise self._diverged(wrong)
+            if wrong := wrong_policy(self.policy, seen, self.logger.name_to_value["train/loss"]):
+                raise diverged(self.num_timesteps, wrong)
             self.iteration += 1
-
-    def _diverged(self, what: str) -> TrainingDiverged:
-        return TrainingDiverged(
-            f"Training diverged after {self.num_timesteps} steps: {what}. Continue from an earlier checkpoint with"
-            " a smaller learning rate, or normalise observations and rewards."
-        )
 
     @contextmanager
     def _learning_clock(self) -> Iterator[None]:
@@ -223,31 +238,25 @@ class BatchPPO(PPO):
             self.last_learning_seconds += seconds
             self.learning_seconds += seconds
 
-    def _count_episodes(self, rollout: Rollout) -> None:
-        self.finished = self.statistics.update(rollout)
-        assert self.ep_info_buffer is not None
-        self.ep_info_buffer.extend({"r": float(r), "l": int(n)} for r, n in zip(*self.finished, strict=True))
-
     def _tell(self, callback: BaseCallback, rollout: Rollout) -> bool:
+        """Call back for each step until a callback wants to stop, which False says; all steps count in any case."""
+        end = self.num_timesteps + rollout.rewards.size
         for rewards, dones in zip(rollout.rewards, rollout.terminated | rollout.truncated, strict=True):
             self.num_timesteps += self.n_envs
             callback.update_locals({"self": self, "rollout": rollout, "rewards": rewards, "dones": dones})
             if not callback.on_step():
+                self.num_timesteps = end
                 return False
         return True
 
-    def _fill(self, buffer: RolloutBuffer, rollout: Rollout) -> None:
+    def _fill(self, buffer: RolloutBuffer, rollout: Rollout, starts: NDArray[np.bool_]) -> None:
+        if wrong := wrong_rollout(rollout, self.control_steps - rollout.num_steps):
+            raise diverged(self.num_timesteps, wrong)
         scaler = self.reward_scaler
         rewards = rollout.rewards if scaler is None else scaler.scale(rollout)
-        wrong = wrong_rewards(rollout, rewards, self.control_steps - rollout.num_steps)
-        if wrong is not None:
-            raise self._diverged(wrong)
-        assert self._last_episode_starts is not None
-        fill(buffer, rollout, Critic(self.policy, self.adapter.normalizer), rewards, self._last_episode_starts)
+        fill(buffer, rollout, Critic(self.policy, self.adapter.normalizer), rewards, starts)
         if not np.isfinite(buffer.advantages).all():
-            raise self._diverged("value estimates hold NaN or infinity")
-        self._last_obs = rollout.last_observation
-        self._last_episode_starts = rollout.terminated[-1] | rollout.truncated[-1]
+            raise diverged(self.num_timesteps, "value estimates hold NaN or infinity")
 
     def training_state(self) -> dict[str, np.ndarray]:
         """What decides the future beside `save()` and the environments' state, as plain arrays for `np.savez`."""

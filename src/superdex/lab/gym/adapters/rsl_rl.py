@@ -100,13 +100,14 @@ class RslRlVecEnv:
         return self._tensor_dict({_GROUP: policy}, batch_size=[self.num_envs])
 
     def step(self, actions: torch.Tensor) -> tuple[Any, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        """Step with `actions` (num_envs, num_actions), which tasks clip by themselves.
+        """Step with `actions` (num_envs, num_actions), clipped here: not every task does it.
 
         Returns:
             Observations as in `get_observations`, of the next episode where one ended; rewards (num_envs,) float32;
             dones (num_envs,) int64; and extras, with "time_outs" (num_envs,) bool: truncated and not terminated.
         """
-        result = self.envs.step(actions.detach().cpu().numpy())
+        space = self.envs.single_action_space
+        result = self.envs.step(np.clip(actions.detach().cpu().numpy(), space.low, space.high))
         self._observation = result.observation
         dones = torch.as_tensor(result.terminated | result.truncated)
         self._episode_steps = torch.where(dones, 0, self._episode_steps + 1)

@@ -12,6 +12,12 @@ mean return is in the library's own logs. Two things differ, for speed:
   cannot be written to. Infos of single steps are to be had from `envs` itself.
 - Observations can be normalised here, over the whole batch at once, as
   `VecNormalize` does it: statistics take in every step while `training` is True.
+
+A policy acts on the statistics that it was trained with. The library cannot tell
+these apart, so environments to evaluate in are given those of the training:
+
+    evaluated = Sb3VecEnv(other_envs, normalizer=training.normalizer, training=False)
+    evaluate_policy(model, evaluated)
 """
 
 from __future__ import annotations
@@ -67,6 +73,7 @@ class Sb3VecEnv(VecEnv):
         *,
         normalize_observations: bool = False,
         clip_observations: float = 10.0,
+        normalizer: ObservationNormalizer | None = None,
         training: bool = True,
     ) -> None:
         """Take over `envs`, which `close` closes.
@@ -75,20 +82,28 @@ class Sb3VecEnv(VecEnv):
             envs: made with `autoreset_mode=AutoresetMode.SAME_STEP`.
             normalize_observations: whether to bring observations to mean 0 and variance 1, in float32.
             clip_observations: largest size of a normalised observation.
+            normalizer: normalises observations instead of a new one, with its own `clip`: that of another
+                adapter, which shares it from now on.
             training: whether steps and resets update the statistics of normalisation.
 
         Raises:
-            ValueError: if `envs` resets in another mode.
+            ValueError: if `envs` resets in another mode, or `normalizer` is of other observations.
         """
         require_same_step(envs, "Sb3VecEnv")
         self.envs = envs
         self.training = training
-        self.normalizer: ObservationNormalizer | None = None
-        """What normalises observations, if anything does."""
         space = envs.single_observation_space
-        if normalize_observations:
-            self.normalizer = ObservationNormalizer(space.shape, clip=clip_observations)
-            space = Box(-clip_observations, clip_observations, space.shape, np.float32)
+        if normalizer is None and normalize_observations:
+            normalizer = ObservationNormalizer(space.shape, clip=clip_observations)
+        self.normalizer = normalizer
+        """What normalises observations, if anything does."""
+        if normalizer is not None:
+            if normalizer.mean.shape != space.shape:
+                raise ValueError(
+                    f"normalizer is of observations of shape {normalizer.mean.shape}, these are {space.shape}:"
+                    " share it between environments of the same task."
+                )
+            space = Box(-normalizer.clip, normalizer.clip, space.shape, np.float32)
         self.last_observation: np.ndarray | None = None
         """(num_envs, *observation_shape): the last, as the environments gave it; None before the first reset."""
         self._actions: np.ndarray | None = None

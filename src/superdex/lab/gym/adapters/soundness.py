@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 from superdex.lab.gym.rollouts import Rollout
 
-__all__ = ["wrong_policy", "wrong_rewards"]
+__all__ = ["TrainingDiverged", "diverged", "wrong_policy", "wrong_rollout"]
+
+_LOOK = ". Look at the task's observation, and at its simulation"
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss, the policy or what the environments gave is no longer finite; what was saved before is good."""
+
+
+def diverged(steps: int, what: str) -> TrainingDiverged:
+    """The error that says `what` is wrong after so many `steps` of all environments, and what to do."""
+    return TrainingDiverged(
+        f"Training diverged after {steps} steps: {what}. Begin a new run with a smaller learning rate (--learning_rate"
+        " of the command, learning_rate of BatchPPO), or with observations and rewards normalised."
+    )
 
 
 def wrong_policy(policy: ActorCriticPolicy, observations: np.ndarray, loss: float) -> str | None:
@@ -33,13 +46,31 @@ def wrong_policy(policy: ActorCriticPolicy, observations: np.ndarray, loss: floa
     return None if np.isfinite(loss) else f"the loss is {loss}"
 
 
-def wrong_rewards(rollout: Rollout, rewards: NDArray[np.float32], first_step: int) -> str | None:
-    """Which reward is not finite, of those to learn from (T, N), or None."""
-    bad = np.argwhere(~np.isfinite(rewards))
-    if not len(bad):
+def wrong_rollout(rollout: Rollout, first_step: int) -> str | None:
+    """Which reward or observation of a rollout, whose first step has that number, cannot be learned from, or None."""
+    bad = np.argwhere(~np.isfinite(rollout.rewards))
+    if len(bad):
+        step, environment = bad[0]
+        return (
+            f"environment {environment} gave the reward {rollout.rewards[step, environment]} in step"
+            f" {first_step + step} of training. Look at the task's reward terms"
+        )
+    for step, rows in enumerate([*rollout.observations, rollout.last_observation], first_step):
+        if (found := _damaged_row(rows)) is not None:
+            return f"environment {found[0]} gave the observation {found[1]} before step {step} of training{_LOOK}"
+    if (found := _damaged_row(rollout.final_observations)) is not None:
+        step, environment = rollout.final_steps[found[0]], rollout.final_environments[found[0]]
+        return f"environment {environment} gave the observation {found[1]} after step {first_step + step}{_LOOK}"
+    return None
+
+
+def _damaged_row(rows: np.ndarray) -> tuple[int, float] | None:
+    """The first of observations (n, ...) with a value that is no float32 number, and that value; None if there is none.
+
+    Larger float64 ones count among them: networks cannot take them, and their squares are not finite.
+    """
+    good = np.abs(rows.reshape(len(rows), -1)) <= np.finfo(np.float32).max  # False for NaN
+    if good.all():
         return None
-    step, environment = bad[0]
-    return (
-        f"environment {environment} gave the reward {rollout.rewards[step, environment]} in step {first_step + step}"
-        " of training. Look at the task's reward terms"
-    )
+    row, column = np.argwhere(~good)[0]
+    return int(row), float(rows.reshape(len(rows), -1)[row, column])

@@ -6,8 +6,9 @@
 A forward pass of 1000 rows takes tenths of a millisecond, without a learning
 library. The same environments get the same actions to the bit, in whatever
 slices they are asked for: noise is a function of seed, step and environment,
-and rows are multiplied in blocks of one fixed size, because a matrix product's
-rounding depends on its shape.
+and matrices are multiplied in blocks whose size depends on the layer alone,
+because a product's rounding depends on its shape. Blocks are so small that BLAS
+starts no threads for them, which for wide layers would mostly wait for each other.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ __all__ = ["ACTIVATIONS", "GaussianMlpPolicy"]
 
 ACTIVATIONS = ("relu", "tanh")
 
-_ROWS = 16
-"""Rows of one matrix product: a multiple of BLAS kernels' tiles, and few enough that it starts no threads."""
+_MULTIPLICATIONS = 2**18
+"""Most multiplications of one matrix product, rows * inputs * outputs: OpenBLAS starts threads for more."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,17 +89,18 @@ class GaussianMlpPolicy:
         count = len(observation)
         if self.mean is not None and self.scale is not None:
             observation = normalized(observation, self.mean, self.scale, self.clip)
-        hidden = np.zeros((-(-count // _ROWS), _ROWS, len(self.layers[0][0])), np.float32)
+        rows = _rows_of_product(max(weights.size for weights, _ in self.layers))
+        hidden = np.zeros((-(-count // rows), rows, len(self.layers[0][0])), np.float32)
         hidden.reshape(-1, hidden.shape[-1])[:count] = observation.reshape(count, -1)
         for weights, biases in self.layers[:-1]:
-            hidden = hidden @ weights
+            hidden = _product(hidden, weights)
             hidden += biases
             if self.activation == "relu":
                 np.maximum(hidden, 0, out=hidden)
             else:
                 np.tanh(hidden, out=hidden)
         weights, biases = self.layers[-1]
-        means = hidden @ weights + biases
+        means = _product(hidden, weights) + biases
         return means.reshape(-1, means.shape[-1])[:count].reshape(count, *self.low.shape)
 
     def bounded(self, actions: np.ndarray) -> np.ndarray:
@@ -137,3 +139,25 @@ class GaussianMlpPolicy:
             seed=int(state["seed"]),
             deterministic=bool(state["deterministic"]),
         )
+
+
+def _rows_of_product(most_weights: int) -> int:
+    """How many rows a matrix product takes in a policy whose largest layer has so many weights.
+
+    Fewer where that leaves more columns: BLAS is fastest with many of these.
+    """
+    return 16 if 16 * most_weights <= _MULTIPLICATIONS else 8
+
+
+def _product(blocks: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """`blocks @ weights` for (n, rows, inputs) and (inputs, outputs), as many columns at a time as may be."""
+    outputs = weights.shape[1]
+    most = max(_MULTIPLICATIONS // (blocks.shape[1] * blocks.shape[2]), 1)
+    if most >= outputs:
+        return np.matmul(blocks, weights)
+    width = 1 << (most.bit_length() - 1)  # a power of two suits BLAS's tiles
+    product = np.empty((*blocks.shape[:-1], outputs), np.float32)
+    for start in range(0, outputs, width):
+        columns = slice(start, start + width)
+        np.matmul(blocks, weights[:, columns], out=product[..., columns])
+    return product

@@ -113,7 +113,7 @@ class RewardScaler:
     def scale(self, rollout: Rollout) -> NDArray[np.float32]:
         """(T, N): the rollout's rewards, scaled by what was seen up to its end."""
         sums = np.empty(rollout.rewards.shape)
-        self.discounted[rollout.restarted] = 0
+        self.forget_running(rollout.restarted)
         ended = rollout.terminated | rollout.truncated
         for t, rewards in enumerate(rollout.rewards):
             self.discounted = self.discounted * self.gamma + rewards
@@ -122,6 +122,10 @@ class RewardScaler:
         self.moments.update(sums)
         factor = 1 / np.sqrt(self.moments.variance + self.epsilon)
         return np.clip(rollout.rewards * factor, -self.clip, self.clip).astype(np.float32)
+
+    def forget_running(self, environments: NDArray[np.bool_] | None = None) -> None:
+        """Begin the episodes of all environments anew, or of those in a mask."""
+        self.discounted[slice(None) if environments is None else environments] = 0
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that decides its future, as arrays."""
