@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import shutil
+import weakref
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -15,6 +19,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 
 from superdex.lab.gym.distributed import PlacementError, RayVectorEnv
+from superdex.lab.gym.distributed.actor import _digest, versions
 from superdex.lab.gym.envs.benchmarks import CartPoleEnv
 from superdex.lab.gym.utils.vector import HybridVectorEnv, SceneVectorEnv, WorkerError
 from superdex.lab.gym.vector.base import BatchedVectorEnv
@@ -145,7 +150,9 @@ def test_what_close_raises_is_raised() -> None:
 
 
 def test_a_cluster_without_room_says_what_was_asked_and_what_there_is() -> None:
-    asked = "2 workers with 50 CPUs each need 100 CPUs; within scheduling_timeout = 0.5 s the cluster did not have them"
+    asked = (
+        "2 workers with 50 CPUs each need 100 CPUs, which the cluster did not have within scheduling_timeout = 0.5 s"
+    )
     found = r"Its nodes have 3 \+ 3 CPUs, of which [\d.]+ are free. Use fewer workers"
     with pytest.raises(PlacementError, match=rf"{asked}. {found}"):
         RayVectorEnv([CountingEnv] * 2, num_threads_per_worker=50, scheduling_timeout=0.5)
@@ -153,10 +160,35 @@ def test_a_cluster_without_room_says_what_was_asked_and_what_there_is() -> None:
         env.reset()  # nothing stayed reserved, and Ray is still there
 
 
-def test_workers_are_refused_whose_libraries_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mujoco.__version__", "3.0.0")
-    with pytest.raises(WorkerError, match=r"Node \w+ has mujoco 4\S+, this process has 3.0.0, so results would depend"):
+@pytest.mark.parametrize("library", ["mujoco", "numpy", "gymnasium", "superdex-gym"])
+def test_workers_are_refused_whose_libraries_differ(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("superdex.lab.gym.distributed.pool.versions", lambda: versions() | {library: "0.0.1"})
+    with pytest.raises(
+        WorkerError, match=rf"Node \w+ has {library} .+, this process has 0.0.1, so results would depend"
+    ):
         RayVectorEnv([CountingEnv])
+
+
+def test_a_source_tree_is_told_by_its_files(tmp_path: Path) -> None:
+    digests = []
+    for edit in ("model.xml", "module.py", "nested/module.py", "notes.txt"):
+        path = tmp_path / "package" / edit
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("edited")
+        copy = Path(shutil.copytree(tmp_path / "package", tmp_path / f"copy {len(digests)}"))
+        digests.append(_digest((copy,)))
+    assert len(set(digests[:3])) == 3
+    assert digests[3] == digests[2], "notes decide nothing"
+
+
+def test_a_closed_environment_keeps_no_batch() -> None:
+    env = RayVectorEnv([POLE], autoreset_mode=SAME)
+    env.reset(seed=0)
+    batch = weakref.ref(env._buffers.observation)
+    env.close()
+    gc.collect()
+    assert batch() is None
+    assert env.worker_nodes[0]
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+from gymnasium.error import ClosedEnvironmentError
 from gymnasium.vector import AutoresetMode
+from ray.util import remove_placement_group
 
 from superdex.lab.gym.distributed import PlacementError, RayVectorEnv
 from superdex.lab.gym.envs.benchmarks import CartPoleEnv
-from superdex.lab.gym.utils.vector import HybridVectorEnv, WorkerError
+from superdex.lab.gym.utils.vector import HybridVectorEnv, WorkerError, WorkerTimeoutError
 from tests.lab.gym.distributed.acting import actions, kill, steps
 from tests.lab.gym.distributed.conftest import STORE
 from tests.lab.gym.vector.comparing import assert_same
@@ -113,6 +115,27 @@ def test_a_call_is_repeated_and_attributes_are_set_again_up_to_a_limit() -> None
         with pytest.raises(WorkerError, match="Worker 1") as caught:
             env.step(np.zeros((2, 2), np.float32))
         assert caught.value.__notes__ == ["It was restarted 1 times; max_worker_restarts = 1."]
+
+
+def test_a_reservation_that_was_removed_is_not_waited_for() -> None:
+    with Restarting([CountingEnv], scheduling_timeout=600.0) as env:
+        env.reset()
+        pool = env._actors
+        assert isinstance(pool._not_up(0), WorkerTimeoutError)
+        remove_placement_group(pool._placement._group)
+        with pytest.raises(PlacementError, match=r"Worker 0 \(environment 0\) died, .* was removed") as caught:
+            step_until(env, lambda: False)
+        assert caught.value.worker_index == 0
+    not_up = pool._not_up(0)
+    assert isinstance(not_up, PlacementError)
+    assert "lost its place on the cluster before its process started" in str(not_up)
+
+
+def test_a_worker_is_not_restarted_once_another_thread_has_closed() -> None:
+    with Restarting([CountingEnv], scheduling_timeout=600.0) as env:
+        pool = env._actors
+    with pytest.raises(ClosedEnvironmentError, match="was closed by another thread"):
+        pool.restart(0)
 
 
 def test_nothing_is_left_after_close() -> None:

@@ -19,17 +19,22 @@ pickled columns.
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import gymnasium
 import mujoco
 import numpy as np
 import ray
 from gymnasium.vector import AutoresetMode
 
+import superdex
 from superdex.lab.gym.distributed.slice_env import SliceVectorEnv
 from superdex.lab.gym.rollouts import collect
 from superdex.lab.gym.vector.backend import InnerBackend
@@ -84,7 +89,36 @@ class Greeting:
 
 def versions() -> dict[str, str]:
     """The versions of the libraries that decide the results, in this process."""
-    return {"mujoco": mujoco.__version__, "numpy": np.__version__}
+    return {
+        "superdex-gym": _own_version(),
+        "mujoco": mujoco.__version__,
+        "numpy": np.__version__,
+        "gymnasium": gymnasium.__version__,
+    }
+
+
+def _own_version() -> str:
+    """Of this package; where it runs from a source tree, which has none, a hash of what can decide results."""
+    try:
+        return version("superdex-gym")
+    except PackageNotFoundError:
+        root = Path(superdex.__file__).parent
+        return f"of sources {_digest((root / 'physics', root / 'lab' / 'gym'))}"
+
+
+def _digest(folders: tuple[Path, ...]) -> str:
+    """Of the names and contents of all modules and models in some folders, as they are now.
+
+    So it tells that nodes have different files, but not that files have changed since a process imported them: an edit
+    during a long training is no reason to refuse the successor of a worker that died.
+    """
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".py", ".xml"):
+                content = path.read_bytes()
+                digest.update(f"{path.relative_to(folder)} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:12]
 
 
 def collect_request(seeds: list[int | None] | None, num_steps: int, first_step: int) -> bytes:

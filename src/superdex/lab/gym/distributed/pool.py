@@ -12,6 +12,7 @@ and a successor is brought to where its predecessor was (`superdex.lab.gym.vecto
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import time
@@ -24,8 +25,9 @@ from gymnasium.error import ClosedEnvironmentError
 from ray.exceptions import RayError, RayTaskError
 
 from superdex.lab.gym.distributed.actor import COLLECT, ActorJob, EnvActor, Greeting, Reply, versions
+from superdex.lab.gym.distributed.connection import Connection
 from superdex.lab.gym.distributed.freight import Freight
-from superdex.lab.gym.distributed.placement import Placement
+from superdex.lab.gym.distributed.placement import Placement, PlacementError
 from superdex.lab.gym.vector.errors import RemoteError, WorkerError, WorkerTimeoutError, worker_name
 from superdex.lab.gym.vector.worker import CLOSE, ERROR
 
@@ -53,8 +55,12 @@ class ActorPool:
     """What goes with requests and replies, once the environments are known."""
     _closed = False
 
-    def __init__(self, jobs: Sequence[ActorJob], placement: Placement, timeout: float | None = None) -> None:
+    def __init__(
+        self, jobs: Sequence[ActorJob], connection: Connection, placement: Placement, timeout: float | None = None
+    ) -> None:
         """Start one actor per job. `timeout`: seconds in which each request must be answered."""
+        self.connection = connection
+        """Without which there are no actors."""
         self._jobs = jobs
         self._placement = placement
         self._timeout = timeout
@@ -73,7 +79,11 @@ class ActorPool:
     def restart(self, index: int) -> None:
         """Start a dead worker again; `greet` it next."""
         self.restarts[index] += 1
-        self._placement.require_room(index, self._environments(index))
+        try:
+            self._placement.require_room(index, self._environments(index))
+        except PlacementError:
+            self._require_open()  # closing removes the reservation
+            raise
         self._actors[index] = self._start(index)
         self._dead.discard(index)
 
@@ -82,8 +92,10 @@ class ActorPool:
         waiting = set(range(len(self._actors)) if indices is None else indices) - self._dead
         self.settled = False
         greetings = {self._actors[index].greet.remote(): index for index in waiting}
-        for index, greeting in self._gather(greetings, _START_SECONDS, self._not_up).items():
-            self._check_versions(index, greeting)
+        answers = self._gather(greetings, _START_SECONDS, self._not_up)
+        here = versions()
+        for index, greeting in answers.items():
+            self._check_versions(index, greeting, here)
             self.nodes[index] = greeting.node_id
         started = {self._actors[index].start.remote(self._jobs[index]): index for index in waiting - self._dead}
         return self._collect(started, self._timeout, fail_fast=True)
@@ -95,7 +107,7 @@ class ActorPool:
         been put away by `freight`. The exception in an ERROR reply is raised as soon as it
         is seen, or when all workers have replied (not `fail_fast`); `settled` is True after the latter.
         """
-        self._require_ray()
+        self._require_connection()
         self.settled = False
         waiting: Waiting = {}
         limit = self._timeout
@@ -161,7 +173,7 @@ class ActorPool:
                 for index in waiting.values():
                     self._lose(index, late(index))
                 break
-            self._require_ray()
+            self._require_connection()
         return answers
 
     def _environments(self, index: int) -> range:
@@ -170,8 +182,7 @@ class ActorPool:
     def _lose(self, index: int, error: WorkerError) -> None:
         """Count a worker as dead, or raise `error` if it may not be started again."""
         self._kill(index)  # it may only be out of reach
-        if self._closed:
-            raise ClosedEnvironmentError("The vector environment was closed by another thread.") from None
+        self._require_open()
         if self.restarts[index] >= self.max_restarts:
             if self.max_restarts:
                 error.add_note(
@@ -199,24 +210,35 @@ class ActorPool:
         return WorkerTimeoutError(message, index, self._environments(index))
 
     def _not_up(self, index: int) -> WorkerError:
+        loss = self._placement.loss(index, self._environments(index))  # its node may have died in the meantime
+        if loss is not None:
+            return loss
         message = (
             f"{worker_name(index, self._environments(index))} has a place on the cluster, but its process did not start"
             f" within {_START_SECONDS:g} s. The logs of Ray on that node (/tmp/ray/session_latest/logs) may say why."
         )
         return WorkerTimeoutError(message, index, self._environments(index))
 
-    def _check_versions(self, index: int, greeting: Greeting) -> None:
-        for library, here in versions().items():
-            if greeting.versions[library] != here:
+    def _check_versions(self, index: int, greeting: Greeting, here: dict[str, str]) -> None:
+        for library, expected in here.items():
+            there = greeting.versions.get(library, "of another version")
+            if there != expected:
                 raise WorkerError(
-                    f"Node {greeting.node_id} has {library} {greeting.versions[library]}, this process has {here}, so"
+                    f"Node {greeting.node_id} has {library} {there}, this process has {expected}, so"
                     " results would depend on the node. Install the same versions everywhere.",
                     index,
                     self._environments(index),
                 )
 
-    def _require_ray(self) -> None:
-        if not ray.is_initialized() and not self._closed:
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ClosedEnvironmentError("The vector environment was closed by another thread.") from None
+
+    def _require_connection(self) -> None:
+        self._require_open()
+        if self.connection.process != os.getpid():
+            raise WorkerError("This process is a fork of the one that made the environments; use them there.", None, ())
+        if not self.connection.is_current():
             raise WorkerError("The connection to Ray was shut down, and with it all workers.", None, ())
 
     def _kill(self, index: int) -> None:
@@ -228,8 +250,8 @@ class ActorPool:
 
         Returns the first exception that an environment raised as it was closed.
         """
-        if self._closed or not ray.is_initialized():
-            return None
+        if self._closed or not self.connection.is_current():
+            return None  # they have ended, or this is a forked copy of the caller, whose own they are not
         self._closed = True
         alive = [index for index in range(len(self._actors)) if index not in self._dead]
         try:

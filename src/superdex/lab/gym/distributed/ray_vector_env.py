@@ -9,8 +9,9 @@
 
 **Guaranteed.** What `HybridVectorEnv` guarantees (`superdex.lab.gym.vector.hybrid`),
 with the same results to the bit, wherever the workers are, as long as all nodes
-have the same versions of our libraries (which is checked) and processors with the
-same instructions. States captured from either continue in the other.
+have the same versions of this package, MuJoCo, NumPy and Gymnasium (which is
+checked) and processors with the same instructions. States captured from either
+continue in the other.
 
 **When something fails.** As in `HybridVectorEnv`. A worker dies alone or with its
 node; with `on_worker_failure="restart"` its successor starts on what the cluster
@@ -177,6 +178,11 @@ class RayVectorEnv(PooledVectorEnv):
             self._recovery.repeat(replies, None, lambda seeds: collect_request(seeds, num_steps, first_step))
         return replace(Rollout.join(self._freight.end_collecting()), restarted=restarted)
 
+    def _forget(self) -> None:
+        super()._forget()
+        self._actors.freight = None  # which has the batch, too
+        self.__dict__.pop("_freight", None)
+
 
 class _Unpickler:
     """Makes columns of a reply, in which they are pickled."""
@@ -205,16 +211,16 @@ def _start(
     jobs: list[ActorJob], num_cpus: float, address: str | None, scheduling_timeout: float, timeout: float | None
 ) -> ActorPool:
     """Connect, reserve, and start the actors; nothing of that stays if it fails."""
-    connect(address)
+    connection = connect(address)
     try:
         placement = Placement(len(jobs), num_cpus, scheduling_timeout)
         try:
-            return ActorPool(jobs, placement, timeout)
+            return ActorPool(jobs, connection, placement, timeout)
         except BaseException:
             placement.release()
             raise
     except BaseException:
-        disconnect()
+        disconnect(connection)
         raise
 
 
@@ -222,4 +228,4 @@ def _release(pool: ActorPool, grace: float) -> Exception | None:
     try:
         return pool.shutdown(grace)
     finally:
-        disconnect()
+        disconnect(pool.connection)
