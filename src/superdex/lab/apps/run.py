@@ -72,7 +72,7 @@ class Run:
     viewer: bool = False
     """Show it in a window, at the pace of real time."""
     quality: RenderQuality = "nice"
-    """Of the video's frames: "nice" has shadows and smooth edges, "fast" takes a tenth of the time on a CPU."""
+    """Of the video's frames: "nice" has shadows and smooth edges, "fast" takes a sixth of the time on a CPU."""
     seed: int = 0
     """Environment i is reset with the seed seed + i; random actions follow from it, too."""
 

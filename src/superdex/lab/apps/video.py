@@ -28,6 +28,7 @@ import numpy as np
 
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.extras import require_extra
+from superdex.lab.apps.train.atomic import UNFINISHED, umask
 from superdex.physics.rendering import Frame
 
 __all__ = ["VideoWriter", "label", "require_video_extra", "tile"]
@@ -179,18 +180,12 @@ class VideoWriter:
 def _reserve(path: Path) -> Path:
     """A new hidden file beside `path`, for the video until it is whole."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=".mp4", dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=f"{UNFINISHED}{path.stem}-", suffix=".mp4", dir=path.parent)
     except OSError as error:
         raise UserError(f"The video {str(path)!r} cannot be written: {error.strerror or error}.") from error
     os.close(handle)
-    os.chmod(name, 0o666 & ~_umask())  # mkstemp's own is for the owner's eyes only
+    os.chmod(name, 0o666 & ~umask())  # mkstemp's own is for the owner's eyes only
     return Path(name)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def tile(frames: Sequence[Frame], columns: int | None = None) -> Frame:

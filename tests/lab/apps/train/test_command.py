@@ -8,8 +8,10 @@ import pytest
 
 from superdex.lab.apps.main import main
 from superdex.lab.apps.train.recipe import Recipe
+from superdex.lab.apps.train.run_directory import RunDirectory
 from superdex.lab.gym.envs.benchmarks.cartpole_env import CartPoleEnv
 from tests.lab.apps.train import runs
+from tests.lab.apps.train.test_parts import make_config
 
 
 @pytest.mark.parametrize(
@@ -19,10 +21,20 @@ from tests.lab.apps.train import runs
         (["CartPol"], "There is no task 'CartPol'. Did you mean 'CartPole'? `superdex list` shows all."),
         (
             ["CartPole", "--num-workers", "3"],
-            "--num_workers must divide the 256 environments evenly, got 3. --num_envs 255 would do.",
+            "--num_workers must divide the 256 environments evenly, got 3. These do: 1, 2, 4, 8.",
         ),
         (["CartPole", "--num-workers", "-1"], "--num_workers must not be negative, got -1."),
         (["CartPole", "--ray", "--num-workers", "0"], "--ray steps in at least one worker, got --num_workers 0."),
+        (["CartPole", "--ray", "--no-ray"], "--ray and --no_ray contradict each other: give one of them."),
+        (
+            ["--ray", "CartPole"],
+            "--ray took CartPole for the address of a cluster. Name the task before it: superdex train CartPole --ray.",
+        ),
+        (
+            ["--ray", "auto", "CartPole"],
+            "--ray took CartPole for the address of a cluster. Name the task before it:"
+            " superdex train CartPole --ray auto.",
+        ),
         (["CartPole", "--ray", "a:1", "b:2"], "--ray takes one address or none, got a:1 b:2."),
         (
             ["CartPole", "--ray", "ray://a:1"],
@@ -77,14 +89,29 @@ def test_a_run_in_the_way_is_offered_to_be_resumed(finished, capsys):
     assert f"To continue the run in it: --resume {finished}." in capsys.readouterr().err
 
 
-def test_divergence_ends_the_run_and_names_the_last_good_checkpoint(tmp_path, capsys):
+def test_a_run_without_checkpoint_in_the_way_is_not(tmp_path, capsys):
+    run = RunDirectory.create(tmp_path / "run", make_config())
+
+    assert main(runs.arguments(run.path)) == 2
+
+    err = capsys.readouterr().err
+    assert "The run in it has no checkpoint to continue from: remove it." in err
+    assert "--resume" not in err
+    assert runs.resume(run.path) == 2
+    assert "has no checkpoint to continue from. Remove it, and begin anew." in capsys.readouterr().err
+
+
+def test_divergence_ends_the_run_and_says_what_is_left(tmp_path, capsys):
     path = tmp_path / "run"
 
     assert main(runs.arguments(path, learning_rate=1e30)) == 1
 
     err = capsys.readouterr().err
     assert "superdex: error: Training diverged" in err
-    assert f"the last checkpoint is {path / 'checkpoints' / 'step_000000000000'}; to continue: " in err
+    assert "Begin a new run with a smaller learning rate" in err
+    last = path / "checkpoints" / "step_000000000000"
+    assert f"resumed, this run would diverge again; to see its last policy: superdex play {last}" in err
+    assert "--resume" not in err
 
 
 def test_an_error_in_the_task_leaves_the_last_checkpoint_and_says_so(tmp_path, monkeypatch, capsys):
@@ -112,6 +139,17 @@ def test_a_run_that_never_began_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         main(runs.arguments(path, num_workers=0))
     assert not path.exists()
+
+
+def test_a_run_that_never_began_leaves_nothing_behind_a_symbolic_link(tmp_path, monkeypatch):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    monkeypatch.setattr(CartPoleEnv, "_build_model", lambda self: 1 / 0)
+
+    with pytest.raises(ZeroDivisionError):
+        main(runs.arguments(tmp_path / "run", num_workers=0))
+    assert (tmp_path / "run").is_symlink()
+    assert not list((tmp_path / "disk").iterdir())
 
 
 def test_a_cluster_that_is_not_there_is_named(tmp_path, capsys):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from superdex.lab.apps.train.atomic import remove_leftovers
 from superdex.lab.apps.train.checkpoints import CheckpointRecord, CheckpointStore
 from superdex.lab.apps.train.policy_file import PolicyInfo, read_policy
 from superdex.lab.gym.rollouts import GaussianMlpPolicy
@@ -65,7 +66,7 @@ while code == 9:
     found = store.newest().steps
     check(store, found)
     outcomes.add(found)
-    store.clean()
+    remove_leftovers(directory / str(event))
     assert all(path.name.startswith("step_") for path in (directory / str(event)).iterdir())
     save(store, 5)
     check(store, 5)

@@ -4,6 +4,7 @@ import io
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -14,11 +15,13 @@ from superdex.lab.apps.train.config import Stepping, TrainConfig
 from superdex.lab.apps.train.curve import draw_learning_curve
 from superdex.lab.apps.train.display import LiveDisplay
 from superdex.lab.apps.train.environments import make_environments
+from superdex.lab.apps.train.fairness import FairWindow
 from superdex.lab.apps.train.interruption import Interruption
 from superdex.lab.apps.train.progress import ProgressLog, ProgressRow
 from superdex.lab.apps.train.recipe import Recipe
 from superdex.lab.apps.train.recipes import RECIPES, recipe_for
 from superdex.lab.apps.train.run_directory import RunDirectory
+from superdex.lab.gym.rollouts import EpisodeStatistics
 from superdex.lab.gym.utils.vector import HybridVectorEnv, SceneVectorEnv
 
 
@@ -88,6 +91,46 @@ def test_progress_ignores_a_row_that_was_cut_off_and_rewinds(tmp_path):
     log.rewind(2)
     log.append(make_row(3))
     assert log.read() == [make_row(1), make_row(2), make_row(3)]
+
+
+def test_progress_damaged_in_between_is_refused_and_after_the_checkpoint_dropped(tmp_path):
+    path = tmp_path / "progress.csv"
+    log = ProgressLog(path)
+    for iteration in (1, 2, 3):
+        log.append(make_row(iteration))
+    path.write_text(path.read_text().replace("3,300,", "\0\0,"))
+    whole = path.read_text()
+
+    with pytest.raises(UserError, match=r"progress.csv is damaged in line 4 .*Move it away"):
+        log.rewind(3)
+    assert path.read_text() == whole
+    log.rewind(2)
+    assert log.read() == [make_row(1), make_row(2)]
+
+
+def test_mean_is_fair_once_all_its_episodes_ended_after_every_environment_had_ended_one():
+    """The first environment ends an episode in every step, the other in every third."""
+    statistics, window = EpisodeStatistics(2, window=4), FairWindow()
+
+    fair, mean = [], []
+    for step in range(1, 9):
+        statistics.step(np.ones(2), np.array([True, step % 3 == 0]))
+        fair.append(window.is_fair(statistics, step))
+        mean.append(statistics.mean_length)
+
+    assert window.first_episodes == 4  # at step 3
+    assert fair == [False] * 5 + [True] * 3
+    assert mean[5] == 1.5
+    assert FairWindow(4).is_fair(statistics, 8)
+
+
+def test_stuck_workers_are_given_up(monkeypatch):
+    given = {}
+    monkeypatch.setattr(
+        "superdex.lab.apps.train.environments.HybridVectorEnv", lambda *args, **kwargs: given.update(kwargs)
+    )
+    make_environments(make_config(stepping=Stepping(num_workers=2)))
+    assert given["worker_timeout"] == 300
 
 
 def test_new_directory_appears_only_when_it_is_whole(tmp_path):

@@ -1,41 +1,21 @@
 """Interrupted and resumed equals uninterrupted, to the bit; and what is said where it cannot."""
 
 import json
-import multiprocessing
-import os
-import random
 import re
 import shutil
 import signal
-import time
 
 import pytest
 
 from superdex.lab.apps.main import main
-from superdex.lab.apps.train.checkpoints import CheckpointStore
+from superdex.lab.apps.train.checkpoints import CheckpointStore, load_policy
 from superdex.lab.apps.train.command import Train
 from superdex.lab.apps.train.config import Stepping
-from superdex.lab.apps.train.display import LineDisplay
+from superdex.lab.apps.train.progress import ProgressLog
 from superdex.lab.apps.train.run_directory import RunDirectory
+from superdex.lab.gym.rollouts import EpisodeStatistics
 from tests.lab.apps.train import runs
 from tests.lab.apps.train.test_parts import make_config
-
-
-@pytest.fixture
-def interrupted_after(monkeypatch):
-    """Makes every session send itself SIGINT in that iteration; `times` in a row."""
-    update = LineDisplay.update
-
-    def interrupt(iteration, times=1):
-        def interrupting(self, row, best):
-            update(self, row, best)
-            if row.iteration == iteration:
-                for _ in range(times):
-                    os.kill(os.getpid(), signal.SIGINT)
-
-        monkeypatch.setattr(LineDisplay, "update", interrupting)
-
-    return interrupt
 
 
 @pytest.fixture
@@ -61,17 +41,22 @@ def test_ctrl_c_in_a_process_of_its_own(finished, tmp_path):
     runs.assert_same_run(path, finished)
 
 
-def test_killed_at_a_random_moment(finished, tmp_path):
+def test_killed_while_it_trains(tmp_path):
     path = tmp_path / "run"
-    process = runs.start(runs.arguments(path, checkpoint_every=runs.STEPS_PER_ITERATION))
+    # the goal is far away, so that training is under way for certain
+    process = runs.start(runs.arguments(path, checkpoint_every=runs.STEPS_PER_ITERATION, total_steps=10**9))
     runs.wait_for_iteration(process, path, 2)
-    time.sleep(random.uniform(0, 0.2))
     process.kill()
     process.communicate(timeout=60)
+    run = RunDirectory(path)
+    for directory in (run.path, run.checkpoints, run.best_policy.parent):
+        (directory / ".unfinished-file").touch()
+    goal = CheckpointStore(run.checkpoints).newest().steps + 2 * runs.STEPS_PER_ITERATION
 
-    if CheckpointStore(RunDirectory(path).checkpoints).newest().steps < runs.TOTAL_STEPS:
-        assert runs.resume(path) == 0
-    runs.assert_same_run(path, finished)
+    assert runs.resume(path, "--total-steps", str(goal)) == 0
+    assert main(runs.arguments(tmp_path / "whole", total_steps=goal)) == 0
+
+    runs.assert_same_run(path, tmp_path / "whole")
     assert not list(path.rglob(".unfinished-*"))
 
 
@@ -88,22 +73,6 @@ def test_worker_processes_and_then_another_split(finished, tmp_path, interrupted
     runs.assert_same_run(path, finished)
 
 
-def test_training_survives_the_death_of_a_worker(tmp_path, monkeypatch):
-    path, update = tmp_path / "run", LineDisplay.update
-
-    def killing(self, row, best):
-        update(self, row, best)
-        if row.iteration == 2:
-            children = multiprocessing.active_children()
-            assert len(children) == 2
-            children[0].kill()
-
-    monkeypatch.setattr(LineDisplay, "update", killing)
-
-    assert main(runs.arguments(path, num_workers=2, total_steps=5 * runs.STEPS_PER_ITERATION)) == 0
-    assert CheckpointStore(RunDirectory(path).checkpoints).newest().steps == 5 * runs.STEPS_PER_ITERATION
-
-
 def test_what_steps_a_resumed_run_follows_from_its_flags():
     on_ray = Stepping(num_workers=2, num_threads=8, ray=True, ray_address="auto")
     config = make_config(stepping=on_ray)
@@ -111,10 +80,30 @@ def test_what_steps_a_resumed_run_follows_from_its_flags():
         Train(): on_ray,
         Train(num_workers=4): Stepping(num_workers=4, num_threads=8, ray=True, ray_address="auto"),
         Train(num_workers=0): Stepping(num_threads=8),
+        Train(no_ray=True): Stepping(num_workers=2, num_threads=8),
+        Train(no_ray=True, num_workers=4): Stepping(num_workers=4, num_threads=8),
         Train(num_threads=2, ray=()): Stepping(num_workers=2, num_threads=2, ray=True),
     }
     for command, expected in changes.items():
         assert config.continued(total_steps=None, stepping=command._stepping()).stepping == expected
+
+
+def test_best_policy_and_what_is_fair_survive_resuming(tmp_path, monkeypatch, interrupted_after):
+    monkeypatch.setattr(EpisodeStatistics.__init__, "__defaults__", (runs.NUM_ENVS,))  # the window
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    assert main(runs.arguments(whole)) == 0
+    for iteration in (5, 9):
+        interrupted_after(iteration)
+        assert (main(runs.arguments(parted)) if iteration == 5 else runs.resume(parted)) == 0
+    interrupted_after(None)
+    assert runs.resume(parted) == 0
+
+    runs.assert_same_run(parted, whole)
+    records = [CheckpointStore(RunDirectory(path).checkpoints).newest().read_record() for path in (whole, parted)]
+    for record in records:
+        assert record.first_episodes >= runs.NUM_ENVS
+        assert record.best_return == load_policy(whole).info.return_mean
+    assert records[0].first_episodes == records[1].first_episodes
 
 
 def test_second_ctrl_c_stops_at_once(tmp_path, interrupted_after, capsys):
@@ -153,6 +142,8 @@ def test_larger_goal_of_a_linear_schedule_is_explained(tmp_path, interrupted_aft
 
     said = "the learning rate falls linearly to 0 at the new goal: it jumps from 0.0005 to 0.00075"
     assert said in capsys.readouterr().out
+    rates = [row.learning_rate for row in ProgressLog(RunDirectory(path).progress_file).read()]
+    assert rates == pytest.approx([0.001 * (1 - done / 12) for done in range(6)] + [0.00075])
 
 
 def test_damaged_checkpoint_is_named_with_the_remedy(copy, capsys):
@@ -163,8 +154,41 @@ def test_damaged_checkpoint_is_named_with_the_remedy(copy, capsys):
     assert runs.resume(copy, "--total-steps", str(2 * runs.TOTAL_STEPS)) == 2
     assert re.search(rf"cannot go on from {newest.path}: .*remove that directory", capsys.readouterr().err)
 
+    newest.meta.write_text("{")
+    assert runs.resume(copy, "--total-steps", str(2 * runs.TOTAL_STEPS)) == 2
+    assert re.search(rf"cannot go on from {newest.path}: meta.json is damaged", capsys.readouterr().err)
+
     shutil.rmtree(newest.path)
     assert runs.resume(copy) == 0
+
+
+@pytest.mark.parametrize("name", ["training", "environments", "learner", "meta"])
+def test_incomplete_checkpoint_is_skipped_and_written_again(copy, finished, name):
+    store = CheckpointStore(RunDirectory(copy).checkpoints)
+    getattr(store.newest(), name).unlink()
+    assert store.newest().steps < runs.TOTAL_STEPS
+
+    assert runs.resume(copy) == 0
+
+    runs.assert_same_run(copy, finished)
+
+
+def test_second_process_on_a_run_is_refused(copy, capsys):
+    with RunDirectory(copy).locked():
+        assert runs.resume(copy) == 2
+    assert f"The run in {copy} is in use: another process is training it." in capsys.readouterr().err
+
+
+def test_progress_of_other_columns_is_refused_and_kept(copy, capsys):
+    file = RunDirectory(copy).progress_file
+    file.write_text(file.read_text().replace("entropy", "surprise"))
+    before = file.read_text()
+
+    assert runs.resume(copy, "--total-steps", str(2 * runs.TOTAL_STEPS)) == 2
+
+    err = capsys.readouterr().err
+    assert "progress.csv has other columns than this release writes: without entropy and with surprise." in err
+    assert file.read_text() == before
 
 
 @pytest.mark.parametrize(

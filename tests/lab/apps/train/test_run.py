@@ -8,16 +8,29 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from superdex.lab.apps.main import main
 from superdex.lab.apps.train.checkpoints import CheckpointStore, load_policy
+from superdex.lab.apps.train.fairness import FairWindow
 from superdex.lab.apps.train.progress import ProgressLog
 from superdex.lab.apps.train.run_directory import RunDirectory
 from tests.lab.apps.train import runs
+
+FAIR_AFTER = 6 * runs.N_STEPS
+"""Steps of each environment."""
 
 
 def test_everything_is_in_the_run_directory(finished):
     run = RunDirectory(finished)
 
     assert {path.name for path in finished.iterdir()} == {
-        *("best", "checkpoints", "config.json", "learning_curve.png", "progress.csv", "summary.json", "tensorboard"),
+        *(
+            ".lock",
+            "best",
+            "checkpoints",
+            "config.json",
+            "learning_curve.png",
+            "progress.csv",
+            "summary.json",
+            "tensorboard",
+        ),
         "versions.json",
     }
     assert run.read_config().recipe.num_envs == runs.NUM_ENVS
@@ -57,14 +70,19 @@ def test_checkpoints_come_at_the_start_when_due_and_at_the_end(finished):
     assert [each.resumable for each in checkpoints] == [False] * (len(checkpoints) - 2) + [True, True]
 
 
-def test_best_policy_is_the_one_with_the_best_mean_return(finished):
-    rows = ProgressLog(RunDirectory(finished).progress_file).read()
-    counted = [row for row in rows if row.episodes >= runs.NUM_ENVS]
-    best = max(counted, key=lambda row: row.return_mean)
+def test_best_policy_is_the_one_with_the_best_mean_return_once_means_are_fair(tmp_path, monkeypatch):
+    monkeypatch.setattr(FairWindow, "is_fair", lambda self, statistics, control_steps: control_steps > FAIR_AFTER)
+    assert main(runs.arguments(tmp_path / "run")) == 0
 
-    info = load_policy(finished).info
+    rows = ProgressLog(RunDirectory(tmp_path / "run").progress_file).read()
+    best = max((row for row in rows if row.steps > FAIR_AFTER * runs.NUM_ENVS), key=lambda row: row.return_mean)
+    info = load_policy(tmp_path / "run").info
     assert info.return_mean == best.return_mean
     assert (info.iteration, info.steps) == (best.iteration - 1, best.steps - runs.STEPS_PER_ITERATION)
+
+
+def test_without_a_fair_mean_the_best_policy_is_the_last(finished):
+    assert load_policy(finished).info.steps == runs.TOTAL_STEPS
 
 
 def test_off_a_terminal_it_prints_plain_lines(tmp_path, capsys):

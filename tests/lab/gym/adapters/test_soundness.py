@@ -78,6 +78,12 @@ def test_actions_that_are_not_finite_are_divergence() -> None:
         list(model.iterations(1000))
 
 
+def test_a_rollout_in_which_no_episode_ends_is_sound() -> None:
+    model = make_ppo(make_adapter(ChainEnv, 4, steps_per_episode=1000))
+    assert next(model.iterations(1000)) == 1
+    assert model.statistics.num_episodes == 0
+
+
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e200])
 @pytest.mark.parametrize(("limit", "where"), [(10, "before step 5 of training"), (5, "after step 4")])
 def test_observations_that_cannot_be_learned_from_are_told_with_their_place(

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["new_directory", "remove_leftovers", "replace_file", "sync"]
+__all__ = ["UNFINISHED", "new_directory", "remove_directory", "remove_leftovers", "replace_file", "sync", "umask"]
 
-_PREFIX = ".unfinished-"
+UNFINISHED = ".unfinished-"
+"""How the names of what is not whole begin."""
 
 
 @contextmanager
@@ -21,13 +22,13 @@ def new_directory(path: Path) -> Iterator[Path]:
     After an exception it is removed. A process that is killed leaves a hidden
     directory beside `path` (`remove_leftovers`). `path` itself must not exist yet.
     """
-    unfinished = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=path.parent))
+    unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=path.parent))
     try:
         yield unfinished
         for file in unfinished.iterdir():
             sync(file)
         sync(unfinished)
-        unfinished.chmod(0o777 & ~_umask())  # mkdtemp's own is for the owner's eyes only
+        unfinished.chmod(0o777 & ~umask())  # mkdtemp's own is for the owner's eyes only
         unfinished.rename(path)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -37,7 +38,7 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file of another name, which then takes the place of `path`."""
-    unfinished = path.with_name(f"{_PREFIX}{os.getpid()}-{path.name}")
+    unfinished = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
     try:
         write(unfinished)
         sync(unfinished)
@@ -48,9 +49,16 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     sync(path.parent)
 
 
+def remove_directory(path: Path) -> None:
+    """Remove a directory so that it is never there in part; a killed process may leave a hidden one."""
+    doomed = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=path.parent))
+    path.rename(doomed)  # takes the place of the empty one
+    shutil.rmtree(doomed)
+
+
 def remove_leftovers(directory: Path) -> None:
-    """Remove what a killed process left unfinished in `directory`."""
-    for path in directory.glob(f"{_PREFIX}*"):
+    """Remove what a killed process left unfinished in `directory`, if that is there."""
+    for path in directory.glob(f"{UNFINISHED}*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
@@ -63,7 +71,8 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _umask() -> int:
+def umask() -> int:
+    """The permissions that new files of this process do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

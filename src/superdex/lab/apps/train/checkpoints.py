@@ -28,7 +28,7 @@ from pathlib import Path
 
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.tasks import Task, find_task
-from superdex.lab.apps.train.atomic import new_directory, remove_leftovers
+from superdex.lab.apps.train.atomic import new_directory, remove_directory
 from superdex.lab.apps.train.policy_file import PolicyInfo, read_policy, save_policy
 from superdex.lab.apps.train.run_directory import RunDirectory
 from superdex.lab.gym.rollouts import GaussianMlpPolicy
@@ -55,6 +55,8 @@ class CheckpointRecord:
     """Part of it spent on learning [s]."""
     best_return: float | None
     """The mean return of the best policy so far; None if there is none."""
+    first_episodes: int | None = None
+    """Episodes that had ended when every environment had ended one; None before."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,19 @@ class Checkpoint:
     @property
     def resumable(self) -> bool:
         """Whether training can go on from it."""
-        return self.environments.is_file() and self.training.is_file()
+        return all(path.is_file() for path in (self.environments, self.training, self.learner, self.meta))
 
     def read_record(self) -> CheckpointRecord:
-        """How far training had come."""
-        return CheckpointRecord(**json.loads(self.meta.read_text()))
+        """How far training had come.
+
+        Raises:
+            OSError: if the file cannot be read.
+            ValueError: if it is damaged.
+        """
+        try:
+            return CheckpointRecord(**json.loads(self.meta.read_text()))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{self.meta.name} is damaged ({error}).") from error
 
 
 class CheckpointStore:
@@ -137,7 +147,7 @@ class CheckpointStore:
         Args:
             record: goes to `meta.json`.
             policy: goes to `actor.npz`, with `info`.
-            fill: writes the other files.
+            fill: writes the other files; without `environments.npz` it is one to look at, not to resume from.
         """
         checkpoint = Checkpoint(self._directory / f"step_{record.steps:012d}")
         with new_directory(checkpoint.path) as unfinished:
@@ -148,9 +158,11 @@ class CheckpointStore:
         self._thin_out()
         return checkpoint
 
-    def clean(self) -> None:
-        """Remove what a killed process left unfinished."""
-        remove_leftovers(self._directory)
+    def remove_after(self, steps: int) -> None:
+        """Remove the checkpoints of more than `steps` control steps, which training will come to again."""
+        for checkpoint in self.all():
+            if checkpoint.steps > steps:
+                remove_directory(checkpoint.path)
 
     def _thin_out(self) -> None:
         for checkpoint in self.all()[:-_KEPT_WHOLE]:

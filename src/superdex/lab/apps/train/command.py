@@ -11,7 +11,7 @@ import tyro
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.extras import require_extra
 from superdex.lab.apps.tables import make_console
-from superdex.lab.apps.tasks import find_task
+from superdex.lab.apps.tasks import all_tasks, find_task
 from superdex.lab.apps.train.checkpoints import Checkpoint, CheckpointStore
 from superdex.lab.apps.train.config import Stepping, TrainConfig
 from superdex.lab.apps.train.recipe import RecipeOptions
@@ -51,12 +51,15 @@ class Train:
     num_learning_threads: Annotated[int | None, _shown("N", "1, or --num_threads if a layer has over 64 units")] = None
     """Threads for the networks."""
     ray: Annotated[tuple[str, ...] | None, _shown("[ADDRESS]", "without Ray")] = None
-    """Step on a Ray cluster: that of the address, or without one a new one on this machine."""
+    """Step on a Ray cluster: that of the address; without one, that of RAY_ADDRESS or the one that runs here, else a
+    new one of this machine alone."""
+    no_ray: bool = False
+    """Step a resumed run in this machine's worker processes that stepped on a Ray cluster before."""
     run_dir: Annotated[Path | None, _shown("DIR", "runs/TASK-DATE-TIME")] = None
     """Where to keep the run; must not exist, or be empty."""
     resume: Annotated[Path | None, _shown("DIR", "a new run")] = None
     """Continue the run in this directory. Its settings stay; --total_steps may grow, and --num_workers,
-    --num_threads and --ray may change."""
+    --num_threads, --ray and --no_ray may change what steps it."""
     checkpoint_every: Annotated[int | None, _shown("N", "a twentieth of the run")] = None
     """Control steps between two checkpoints."""
     video: bool = True
@@ -67,19 +70,30 @@ class Train:
     def run(self) -> int:
         """Train; returns the exit code."""
         require_extra("train", "`superdex train`", "torch", "stable_baselines3", "tensorboard", "matplotlib")
-        if self.resume is not None:
-            run, config, checkpoint = self._resumed(self.resume)
+        return self._begin() if self.resume is None else self._continue(self.resume)
+
+    def _begin(self) -> int:
+        config = self._new_config()
+        _require_ray(config)
+        run = RunDirectory.create(self.run_dir, config)
+        with run.locked():
+            return self._train(run, config, None)
+
+    def _continue(self, path: Path) -> int:
+        run = RunDirectory.open(path)
+        with run.locked():
+            config, checkpoint = self._resumed(run)
             _require_ray(config)
-        else:
-            config, checkpoint = self._new_config(), None
-            _require_ray(config)
-            run = RunDirectory.create(self.run_dir, config)
+            return self._train(run, config, checkpoint)
+
+    def _train(self, run: RunDirectory, config: TrainConfig, checkpoint: Checkpoint | None) -> int:
         from superdex.lab.apps.train.session import run_session
 
         return run_session(run, config, checkpoint, make_console(), video=self.video)
 
     def _new_config(self) -> TrainConfig:
         if self.task is None:
+            self._refuse_task_as_address()
             raise UserError("Name the task to train, as in `superdex train CartPole`; `superdex list` shows all.")
         task = find_task(self.task)
         recipe = replace(recipe_for(task.name), **_given(self.recipe))
@@ -97,21 +111,31 @@ class Train:
         """The fields of `Stepping` that were given, or follow from those."""
         names = ("num_workers", "num_threads", "num_threads_per_worker")
         given: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        if self.num_threads_per_worker is None and given:
+        if self.num_threads_per_worker is None and (given or self.no_ray):
             given["num_threads_per_worker"] = 0  # a resumed run's were the share of other workers
         if self.ray is not None:
+            if self.no_ray:
+                raise UserError("--ray and --no_ray contradict each other: give one of them.")
             if len(self.ray) > 1:
                 raise UserError(f"--ray takes one address or none, got {' '.join(self.ray)}.")
             if self.num_workers == 0:
                 raise UserError("--ray steps in at least one worker, got --num_workers 0.")
             given |= {"ray": True, "ray_address": self.ray[0] if self.ray else None}
-        elif self.num_workers == 0:
+        elif self.no_ray or self.num_workers == 0:
             given |= {"ray": False, "ray_address": None}
         return given
 
-    def _resumed(self, path: Path) -> tuple[RunDirectory, TrainConfig, Checkpoint]:
-        run = RunDirectory.open(path)
-        config = run.read_config()
+    def _refuse_task_as_address(self) -> None:
+        """Raise UserError if --ray got what was meant to be the task."""
+        if self.ray and any(self.ray[-1] in (task.name, task.task_id) for task in all_tasks()):
+            *address, task = self.ray
+            raise UserError(
+                f"--ray took {task} for the address of a cluster. Name the task before it:"
+                f" superdex train {' '.join([task, '--ray', *address])}."
+            )
+
+    def _resumed(self, run: RunDirectory) -> tuple[TrainConfig, Checkpoint]:
+        path, config = run.path, run.read_config()
         given = _given(self.recipe)
         total_steps = given.pop("total_steps", None)
         given |= {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
@@ -124,14 +148,14 @@ class Train:
             raise UserError(f"A resumed run keeps its settings: in {path}, {'; '.join(contradictions)}.")
         checkpoint = CheckpointStore(run.checkpoints).newest()
         if checkpoint is None:
-            raise UserError(f"The run in {path} has no checkpoint to continue from. Begin it anew.")
+            raise UserError(f"The run in {path} has no checkpoint to continue from. Remove it, and begin anew.")
         goal = config.recipe.total_steps if total_steps is None else total_steps
         if goal <= checkpoint.steps:
             raise UserError(
                 f"The run in {path} has come to {checkpoint.steps:,} steps; to continue it, --total_steps must be"
                 f" larger, got {goal:,}."
             )
-        return run, config.continued(total_steps=goal, stepping=self._stepping()), checkpoint
+        return config.continued(total_steps=goal, stepping=self._stepping()), checkpoint
 
 
 def _given(recipe: RecipeOptions) -> dict[str, Any]:

@@ -20,6 +20,8 @@ __all__ = ["Stepping", "TrainConfig"]
 
 _SMALL = 64
 """Units of the widest layer of a network for which a second thread costs more than it saves."""
+_NUM_SHOWN = 4
+"""Numbers that are offered in place of one that does not fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +100,11 @@ class TrainConfig:
             object.__setattr__(self, "num_learning_threads", 1 if small else self.stepping.num_threads)
         workers, num_envs = self.stepping.num_workers, self.recipe.num_envs
         if workers and num_envs % workers:
+            fitting = [number for number in range(1, num_envs + 1) if num_envs % number == 0]
+            nearest = sorted(sorted(fitting, key=lambda number: abs(number - workers))[:_NUM_SHOWN])
             raise UserError(
                 f"--num_workers must divide the {num_envs:,} environments evenly, got {workers}."
-                f" --num_envs {workers * max(1, round(num_envs / workers))} would do."
+                f" These do: {', '.join(map(str, nearest))}."
             )
 
     @property
@@ -133,7 +137,7 @@ class TrainConfig:
         return replace(self, recipe=recipe, stepping=replace(self.stepping, **stepping))
 
     def learning_rate_at(self, steps: int) -> float:
-        """The learning rate after so many control steps."""
+        """The learning rate of the iteration that begins after so many control steps."""
         rate = self.recipe.learning_rate
         return rate if self.recipe.schedule == "constant" else rate * max(0.0, 1 - steps / self.recipe.total_steps)
 

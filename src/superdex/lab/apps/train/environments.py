@@ -15,12 +15,15 @@ from superdex.lab.gym.vector.base import BatchedVectorEnv
 __all__ = ["make_environments"]
 
 _MODE = AutoresetMode.SAME_STEP
+_PATIENCE = 300.0
+"""[s] within which a worker must answer any one call: far more than a step or the making of environments takes."""
 
 
 def make_environments(config: TrainConfig) -> BatchedVectorEnv:
     """The batch, not reset yet: in this process, in worker processes, or in Ray actors; the numbers are the same.
 
-    A worker that dies is replaced, and its episodes are truncated, so that training goes on.
+    A worker that dies, or does not answer for five minutes, is replaced, and its episodes are truncated, so that
+    training goes on.
 
     Raises:
         UserError: if there is no Ray cluster at the address, or no room on it.
@@ -36,6 +39,7 @@ def make_environments(config: TrainConfig) -> BatchedVectorEnv:
         num_envs // stepping.num_workers,
         autoreset_mode=_MODE,
         num_threads_per_worker=stepping.num_threads_per_worker,
+        worker_timeout=_PATIENCE,
         on_worker_failure="restart",
     )
 
@@ -51,6 +55,7 @@ def _on_ray(config: TrainConfig, factories: Sequence[Callable[[], MochiEnv]]) ->
             autoreset_mode=_MODE,
             num_threads_per_worker=stepping.num_threads_per_worker,
             address=stepping.ray_address,
+            worker_timeout=_PATIENCE,
             on_worker_failure="restart",
         )
     except (ConnectionError, PlacementError) as error:

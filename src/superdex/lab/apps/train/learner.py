@@ -16,7 +16,7 @@ import torch
 from stable_baselines3.common.logger import Logger
 
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.train.checkpoints import Checkpoint
+from superdex.lab.apps.train.checkpoints import Checkpoint, CheckpointRecord
 from superdex.lab.apps.train.config import TrainConfig
 from superdex.lab.gym.adapters.ppo import BatchPPO
 from superdex.lab.gym.adapters.sb3 import Sb3VecEnv
@@ -71,14 +71,17 @@ def make_learner(config: TrainConfig, envs: BatchedVectorEnv) -> BatchPPO:
     return learner
 
 
-def resume_learner(config: TrainConfig, envs: BatchedVectorEnv, checkpoint: Checkpoint) -> BatchPPO:
-    """The learner of a checkpoint, on `envs`, which continue from it, too.
+def resume_learner(
+    config: TrainConfig, envs: BatchedVectorEnv, checkpoint: Checkpoint
+) -> tuple[BatchPPO, CheckpointRecord]:
+    """The learner of a checkpoint, on `envs`, which continue from it, too; and the checkpoint's record.
 
     Raises:
         UserError: if the checkpoint is damaged or does not fit the task any more.
     """
     torch.set_num_threads(config.num_learning_threads)
     try:
+        record = checkpoint.read_record()
         envs.restore_state(EnvState.load(checkpoint.environments))
         learner = BatchPPO.load(checkpoint.learner, env=_adapted(config, envs), device="cpu")
         with checkpoint.training.open("rb") as stream, np.load(stream, allow_pickle=False) as state:
@@ -89,15 +92,17 @@ def resume_learner(config: TrainConfig, envs: BatchedVectorEnv, checkpoint: Chec
             " and --resume takes the checkpoint before."
         ) from error
     learner.set_logger(Logger(None, []))
-    return learner
+    return learner, record
 
 
-def write_learner(learner: BatchPPO, checkpoint: Checkpoint) -> None:
-    """Write what `resume_learner` needs into the directory of a checkpoint."""
+def write_learner(learner: BatchPPO, environments: EnvState | None, checkpoint: Checkpoint) -> None:
+    """Write what `resume_learner` needs into the directory of a checkpoint; without `environments` it cannot resume."""
     learner.save(checkpoint.learner)
     if learner.adapter.normalizer is not None:
         learner.adapter.save_normalizer(checkpoint.normalizer)
-    learner.adapter.envs.capture_state().save(checkpoint.environments)
+    if environments is None:
+        return
+    environments.save(checkpoint.environments)
     np.savez(checkpoint.training, **learner.training_state())  # type: ignore[arg-type]
 
 
@@ -108,7 +113,7 @@ def losses(learner: BatchPPO) -> dict[str, float]:
 
 
 def _learning_rate(config: TrainConfig) -> float | Callable[[float], float]:
-    """The learning rate, or what it is for the share of training that remains."""
+    """The learning rate, or what it is for the share of training that remains as an iteration begins."""
     rate = config.recipe.learning_rate
     return partial(operator.mul, rate) if config.recipe.schedule == "linear" else rate
 

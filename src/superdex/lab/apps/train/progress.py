@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
+from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.train.atomic import replace_file, sync
 
 __all__ = ["TIMES", "ProgressLog", "ProgressRow"]
@@ -101,29 +103,61 @@ class ProgressLog:
             sync(self._path)
 
     def read(self) -> list[ProgressRow]:
-        """The rows so far; one that a killed process left unfinished is not among them."""
-        if not self._path.exists():
-            return []
-        with self._path.open(newline="") as stream:
-            lines = [line for line in stream if line.endswith("\n")]
-        rows = [_row(texts) for texts in csv.DictReader(lines)]
-        return [row for row in rows if row is not None]
+        """The rows so far; one that a killed process left unfinished is not among them.
+
+        Raises:
+            UserError: if the file has other columns, or a line is damaged.
+        """
+        return list(self._rows())
 
     def rewind(self, iteration: int) -> None:
-        """Remove the rows after `iteration`."""
-        kept = [row for row in self.read() if row.iteration <= iteration]
+        """Remove what comes after the row of `iteration`, in whatever state it is.
+
+        Raises:
+            UserError: if the file has other columns, or a line before is damaged.
+        """
+        kept = []
+        for row in self._rows():
+            if row.iteration <= iteration:
+                kept.append(row)
+            if row.iteration >= iteration:
+                break
         if self._path.exists():
             replace_file(self._path, lambda path: _write(path, kept))
+
+    def _rows(self) -> Iterator[ProgressRow]:
+        if not self._path.exists():
+            return
+        with self._path.open(newline="", errors="replace") as stream:
+            reader = csv.reader(line for line in stream if line.endswith("\n"))
+            header = next(reader, _COLUMNS)
+            if header != _COLUMNS:
+                raise UserError(
+                    f"{self._path} has other columns than this release writes: {_difference(header)}. Move it away, and"
+                    " a new one begins at the checkpoint."
+                )
+            for texts in reader:
+                try:
+                    yield _row(texts)
+                except ValueError as error:
+                    raise UserError(
+                        f"{self._path} is damaged in line {reader.line_num} ({error}). Move it away, and a new one"
+                        " begins at the checkpoint."
+                    ) from None
 
 
 def _texts(row: ProgressRow) -> list[str]:
     return ["" if isinstance(value, float) and math.isnan(value) else repr(value) for value in asdict(row).values()]
 
 
-def _row(texts: dict[str, Any]) -> ProgressRow | None:
-    if None in texts.values() or set(texts) != set(_COLUMNS):
-        return None
-    return ProgressRow(**{name: _TYPES[name](text or "nan") for name, text in texts.items()})
+def _row(texts: list[str]) -> ProgressRow:
+    return ProgressRow(**{name: _TYPES[name](text or "nan") for name, text in zip(_COLUMNS, texts, strict=True)})
+
+
+def _difference(header: list[str]) -> str:
+    missing, unknown = [name for name in _COLUMNS if name not in header], [x for x in header if x not in _COLUMNS]
+    parts = [f"{what} {', '.join(names)}" for what, names in (("without", missing), ("with", unknown)) if names]
+    return " and ".join(parts) or "in another order"
 
 
 def _write(path: Path, rows: list[ProgressRow]) -> None:

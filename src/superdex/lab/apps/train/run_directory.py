@@ -1,6 +1,7 @@
 """The directory of a training run: where everything is, and how a run is begun and found again.
 
 runs/CartPole-20260101-120000/
+    .lock                 held by the process that trains
     config.json           all settings: from them the run can be made again
     versions.json         machine and libraries of the latest session
     progress.csv          a row per iteration
@@ -12,8 +13,11 @@ runs/CartPole-20260101-120000/
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +25,7 @@ from typing import Any, Self
 
 from superdex.lab.apps.bench.machine import machine_facts
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.train.atomic import replace_file
+from superdex.lab.apps.train.atomic import remove_leftovers, replace_file
 from superdex.lab.apps.train.config import TrainConfig
 
 __all__ = ["RunDirectory"]
@@ -34,6 +38,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.lock_file = path / ".lock"
         self.config_file = path / "config.json"
         self.versions_file = path / "versions.json"
         self.progress_file = path / "progress.csv"
@@ -54,8 +59,7 @@ class RunDirectory:
         run = cls(path if path is not None else _fresh(config.task.name))
         try:
             if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
-                hint = f"To continue the run in it: --resume {run.path}." if run.config_file.exists() else ""
-                raise UserError(f"--run_dir {run.path} exists and is not an empty directory. {hint}".rstrip())
+                raise UserError(f"--run_dir {run.path} exists and is not an empty directory. {run._hint()}".rstrip())
             run.checkpoints.mkdir(parents=True)
             run.best_policy.parent.mkdir()
             run.write_config(config)
@@ -76,6 +80,31 @@ class RunDirectory:
             what = "has no config.json" if path.is_dir() else "is no directory"
             raise UserError(f"{path} is not the directory of a training run: it {what}.")
         return run
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Have the run for this process alone; a process that dies lets go of it.
+
+        Raises:
+            UserError: if another process has it, or it cannot be written.
+        """
+        try:
+            stream = self.lock_file.open("a")
+        except OSError as error:
+            raise UserError(f"The run in {self.path} cannot be written: {error.strerror or error}.") from None
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"The run in {self.path} is in use: another process is training it.") from None
+            except OSError:  # a file system without locks; there is no better way on it
+                pass
+            yield
+
+    def remove_leftovers(self) -> None:
+        """Remove what a killed process left unfinished."""
+        for directory in (self.path, self.checkpoints, self.best_policy.parent):
+            remove_leftovers(directory)
 
     def read_config(self) -> TrainConfig:
         """The run's configuration.
@@ -102,8 +131,20 @@ class RunDirectory:
         return {name: old for name, old in before.items() if old != facts["libraries"].get(name)}
 
     def abandon(self) -> None:
-        """Remove a run that never got to its first checkpoint."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove a run that never got to its first checkpoint; a symbolic link to its directory stays."""
+        with suppress(OSError):
+            for path in self.path.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            if not self.path.is_symlink():
+                self.path.rmdir()
+
+    def _hint(self) -> str:
+        """What to do about a directory that is in the way of a new run."""
+        if not self.config_file.exists():
+            return ""
+        if any(self.checkpoints.glob("step_*/training.npz")):
+            return f"To continue the run in it: --resume {self.path}."
+        return "The run in it has no checkpoint to continue from: remove it."
 
 
 def _fresh(name: str) -> Path:

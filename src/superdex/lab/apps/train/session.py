@@ -15,7 +15,6 @@ from rich.markup import escape
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.recording import Shown, record
 from superdex.lab.apps.tables import make_table
-from superdex.lab.apps.train.atomic import remove_leftovers
 from superdex.lab.apps.train.checkpoints import Checkpoint, CheckpointStore, load_policy
 from superdex.lab.apps.train.config import TrainConfig
 from superdex.lab.apps.train.curve import draw_learning_curve
@@ -27,7 +26,7 @@ from superdex.lab.apps.train.recipes import recipe_for
 from superdex.lab.apps.train.run_directory import RunDirectory
 from superdex.lab.apps.train.summary import summarize, summary_table
 from superdex.lab.apps.train.training import Training
-from superdex.lab.gym.adapters.ppo import TrainingDiverged
+from superdex.lab.gym.adapters.soundness import TrainingDiverged
 
 __all__ = ["run_session"]
 
@@ -52,8 +51,12 @@ def run_session(
         finished, training = _train(run, config, checkpoint, console)
     except TrainingDiverged as error:
         print(f"superdex: error: {error}", file=sys.stderr)
-        _tell_where_to_go_on(run)
+        _tell_what_is_left(run)
         return _DIVERGED
+    except UserError:
+        if not CheckpointStore(run.checkpoints).all():
+            run.abandon()
+        raise
     except BaseException:
         _tell_where_to_go_on(run)
         raise
@@ -74,14 +77,15 @@ def run_session(
 def _train(
     run: RunDirectory, config: TrainConfig, checkpoint: Checkpoint | None, console: Console
 ) -> tuple[bool, Training]:
-    remove_leftovers(run.checkpoints)
+    run.remove_leftovers()
     with make_environments(config) as envs:
         if checkpoint is None:
             training = Training(run, config, make_learner(config, envs))
             begun = 0
         else:
-            record = checkpoint.read_record()
-            training = Training(run, config, resume_learner(config, envs, checkpoint), record)
+            learner, record = resume_learner(config, envs, checkpoint)
+            training = Training(run, config, learner, record)
+            CheckpointStore(run.checkpoints).remove_after(record.steps)
             run.write_config(config)
             begun = record.steps
         with (
@@ -138,6 +142,16 @@ def _text(value: object) -> str:
 
 def _resume_command(run: RunDirectory) -> str:
     return f"superdex train --resume {shlex.quote(str(run.path))}"
+
+
+def _tell_what_is_left(run: RunDirectory) -> None:
+    """After divergence, whose message has the remedy: name the last policy, or remove a run that has none."""
+    checkpoints = CheckpointStore(run.checkpoints).all()
+    if not checkpoints:
+        run.abandon()
+        return
+    play = f"superdex play {shlex.quote(str(checkpoints[-1].path))}"
+    print(f"superdex: resumed, this run would diverge again; to see its last policy: {play}", file=sys.stderr)
 
 
 def _tell_where_to_go_on(run: RunDirectory) -> None:

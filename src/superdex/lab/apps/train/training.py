@@ -6,6 +6,7 @@ Imports torch, so it is itself imported only when training begins.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -13,15 +14,17 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from superdex.lab.apps.train.atomic import replace_file
 from superdex.lab.apps.train.board import Board
-from superdex.lab.apps.train.checkpoints import Checkpoint, CheckpointRecord, CheckpointStore
+from superdex.lab.apps.train.checkpoints import CheckpointRecord, CheckpointStore
 from superdex.lab.apps.train.config import TrainConfig
 from superdex.lab.apps.train.display import Display
+from superdex.lab.apps.train.fairness import FairWindow
 from superdex.lab.apps.train.interruption import Interruption
 from superdex.lab.apps.train.learner import losses, write_learner
 from superdex.lab.apps.train.policy_file import PolicyInfo, finite_or_none, save_policy
 from superdex.lab.apps.train.progress import ProgressLog, ProgressRow
 from superdex.lab.apps.train.run_directory import RunDirectory
 from superdex.lab.gym.adapters.ppo import BatchPPO
+from superdex.lab.gym.envs.env_state import EnvState
 from superdex.lab.gym.rollouts import GaussianMlpPolicy
 
 __all__ = ["Training"]
@@ -55,14 +58,18 @@ class Training:
         self.rows = self._log.read()
         """The course of the run so far."""
         self.best_return = self._start.best_return
-        """The best mean return so far; None until enough episodes have ended."""
+        """The best mean return so far; None until a mean is fair."""
+        self._window = FairWindow(self._start.first_episodes)
         self._unsaved_best: tuple[GaussianMlpPolicy, PolicyInfo] | None = None
         self._saved_steps = self._start.steps if start is not None else None
+        self._put_off_steps: int | None = None
 
     def run(self, display: Display, interruption: Interruption) -> bool:
         """Train until the end, or until an interruption is requested; returns whether it got to the end.
 
-        A checkpoint is saved before the first iteration, whenever one is due, and last.
+        A checkpoint is saved before the first iteration, whenever one is due, and last. If a worker is found
+        dead in that moment, the learner has not been told yet that its episodes ended, and the checkpoint is put off
+        to the end of the next iteration; at the end of the run it is one to look at, not to resume from.
 
         Raises:
             TrainingDiverged: if a loss or a parameter is no longer finite; the checkpoints before are good.
@@ -78,13 +85,14 @@ class Training:
                 board.add(row)
                 self._note_best(row, acting)
                 display.update(row, self.best_return)
-                if interruption.requested:
+                stopping = interruption.requested
+                saved = (stopping or self._is_due(row.steps)) and self._save_if_new()
+                if stopping and saved:
                     break
-                if self._is_due(row.steps):
-                    self._save_if_new()
                 acting = self._learner.actor()
-        self._save_if_new()
-        if not self._run.best_policy.exists():
+        if not self._save_if_new():
+            self._save(None)
+        if self.best_return is None:
             self._write_best(self._learner.actor(), self._info())
         return self._learner.num_timesteps >= total
 
@@ -117,14 +125,9 @@ class Training:
         }
 
     def _note_best(self, row: ProgressRow, acting: GaussianMlpPolicy) -> None:
-        """Keep the policy that acted in this iteration if no return so far was better.
-
-        The first episodes to end are short ones, so a return counts only once there are as many
-        episodes as environments, or as many as a mean is taken over.
-        """
-        statistics, num_envs = self._learner.statistics, self._config.recipe.num_envs
-        enough = statistics.num_episodes >= min(num_envs, statistics.window)
-        if enough and (self.best_return is None or row.return_mean >= self.best_return):
+        """Keep the policy that acted in this iteration if no mean return so far was better."""
+        fair = self._window.is_fair(self._learner.statistics, self._learner.control_steps)
+        if fair and (self.best_return is None or row.return_mean >= self.best_return):
             self.best_return = row.return_mean
             info = PolicyInfo(
                 task_id=self._config.task_id,
@@ -139,10 +142,22 @@ class Training:
         every = self._config.checkpoint_every
         return self._saved_steps is None or steps // every > self._saved_steps // every
 
-    def _save_if_new(self) -> None:
-        """Save a checkpoint, unless there is one of this very moment."""
+    def _save_if_new(self) -> bool:
+        """Save a checkpoint, unless there is one of this very moment; False if a worker was found dead instead."""
         if self._saved_steps == self._learner.num_timesteps:
-            return
+            return True
+        if self._put_off_steps == self._learner.num_timesteps:
+            return False
+        envs = self._learner.adapter.envs
+        restarts = getattr(envs, "worker_restarts", ())
+        environments = envs.capture_state()
+        if getattr(envs, "worker_restarts", ()) != restarts:
+            self._put_off_steps = self._learner.num_timesteps
+            return False
+        self._save(environments)
+        return True
+
+    def _save(self, environments: EnvState | None) -> None:
         if self._unsaved_best is not None:
             self._write_best(*self._unsaved_best)
             self._unsaved_best = None
@@ -152,12 +167,12 @@ class Training:
             iteration=self._learner.iteration,
             **self._times(perf_counter()),
             best_return=self.best_return,
+            first_episodes=self._window.first_episodes,
         )
-        self._store.save(record, self._learner.actor(), self._info(), self._fill)
+        self._store.save(
+            record, self._learner.actor(), self._info(), partial(write_learner, self._learner, environments)
+        )
         self._saved_steps = record.steps
-
-    def _fill(self, checkpoint: Checkpoint) -> None:
-        write_learner(self._learner, checkpoint)
 
     def _info(self) -> PolicyInfo:
         return PolicyInfo(
@@ -175,7 +190,7 @@ class Training:
 class _BeforeTraining(BaseCallback):
     """Calls `action` when the environments have been reset and nothing has been learned yet."""
 
-    def __init__(self, action: Callable[[], None]) -> None:
+    def __init__(self, action: Callable[[], object]) -> None:
         super().__init__()
         self._action = action
 

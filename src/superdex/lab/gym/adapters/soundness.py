@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
@@ -69,8 +71,9 @@ def _damaged_row(rows: np.ndarray) -> tuple[int, float] | None:
 
     Larger float64 ones count among them: networks cannot take them, and their squares are not finite.
     """
-    good = np.abs(rows.reshape(len(rows), -1)) <= np.finfo(np.float32).max  # False for NaN
+    flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))  # there may be no row, which -1 does not take
+    good = np.abs(flat) <= np.finfo(np.float32).max  # False for NaN
     if good.all():
         return None
     row, column = np.argwhere(~good)[0]
-    return int(row), float(rows.reshape(len(rows), -1)[row, column])
+    return int(row), float(flat[row, column])
