@@ -10,6 +10,7 @@ from superdex.lab.apps.main import main
 from superdex.lab.apps.tasks import all_tasks, find_task
 from superdex.lab.gym import TASKS
 from superdex.lab.gym.envs.benchmarks.ant_env import AntCfg, AntEnv
+from tests.lab.gym.envs.tasks import PendulumEnv
 
 
 @pytest.mark.parametrize("name", ["Ant", "Ant-v0", "superdex_gym/Ant-v0"])
@@ -25,6 +26,30 @@ def test_variant_has_its_fields():
 
     assert env.cfg == AntCfg(use_rotation_vector=True, steps_per_episode=7)
     env.close()
+
+
+def test_own_class_is_a_task():
+    task = find_task("tests.lab.gym.envs.tasks:PendulumEnv")
+
+    assert task.name == "Pendulum"
+    assert task.env_class is PendulumEnv
+    env = task.make(steps_per_episode=7)
+    assert type(env) is PendulumEnv
+    assert env.cfg.steps_per_episode == 7
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("tests.lab.gym.envs.tasks:PendulumEnvv", r"has no 'PendulumEnvv'\. Did you mean 'PendulumEnv'\?"),
+        ("tests.lab.gym.envs.tasks:np", "is not a class that derives from MochiEnv"),
+        ("tests.no_such_module:PendulumEnv", "cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_own_class_that_is_none_is_told_at_once(name, message):
+    with pytest.raises(UserError, match=message):
+        find_task(name)
 
 
 def test_unknown_task_names_the_nearest_or_all():
@@ -62,7 +87,7 @@ def test_help(args, capsys):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--env", "CartPolle"], "There is no task 'CartPolle'. Did you mean 'CartPole'? `superdex list` shows all."),
+        (["--env", "CartPolle"], "There is no task 'CartPolle'. Did you mean 'CartPole'? `superdex list` shows all. A class of your own is given as module:Class."),
         (["--env"], "--env must be at least one task, got none."),
         (["--sections"], "--sections must be at least one section, got none."),
         (["--num_workers", "0"], "--num_workers must be at least 1, got 0."),

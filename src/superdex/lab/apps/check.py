@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
-import importlib
-import inspect
-import sys
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,7 +13,7 @@ from rich.table import Table
 
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.tables import make_console, make_table
-from superdex.lab.apps.tasks import find_task
+from superdex.lab.apps.tasks import find_task, nearest
 from superdex.lab.gym.envs import MochiEnv, TaskCfg
 from superdex.lab.gym.testing import CHECKS, Verdict, check_task
 
@@ -47,11 +43,12 @@ class Check:
 
     def run(self) -> int:
         """Check and print a table; returns the exit code."""
-        env_class, fields = _find(self.task)
-        cfg = _configuration(env_class, {**fields, **dict(map(_parse, self.cfg))})
+        task = find_task(self.task)
+        env_class = task.env_class
+        cfg = _configuration(env_class, {**task.fields, **dict(map(_parse, self.cfg))})
         for name in self.only:
             if name not in CHECKS:
-                raise UserError(f"--only: there is no check {name!r}. {_nearest(name, CHECKS)}")
+                raise UserError(f"--only: there is no check {name!r}. {nearest(name, CHECKS)}")
         if self.no_workers and self.only == ("workers",):
             raise UserError("--only workers leaves nothing to check with --no_workers.")
         with Console(stderr=True).status(f"checking {env_class.__name__}"):
@@ -67,35 +64,6 @@ def verdict_table(title: str, verdicts: list[Verdict]) -> Table:
         style = _STYLES[verdict.status]
         table.add_row(verdict.check, f"[{style}]{verdict.status}[/]: {escape(verdict.message)}", escape(verdict.remedy))
     return table
-
-
-def _find(name: str) -> tuple[type[MochiEnv], dict[str, Any]]:
-    """The class of that name, and the configuration fields that go with it.
-
-    Raises:
-        UserError: if there is none, or it is not a task.
-    """
-    module_name, colon, class_name = name.partition(":")
-    if not colon:
-        task = find_task(name)
-        return task.env_class, task.fields
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` does
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        raise UserError(f"Module {module_name!r} cannot be imported: {type(error).__name__}: {error}") from error
-    tasks = [key for key, value in vars(module).items() if _is_task(value)]
-    env_class = getattr(module, class_name, None)
-    if env_class is None:
-        raise UserError(f"Module {module_name!r} has no {class_name!r}. {_nearest(class_name, tasks)}")
-    if not _is_task(env_class):
-        raise UserError(f"{name} is not a class that derives from MochiEnv. {_nearest(class_name, tasks)}")
-    return env_class, {}
-
-
-def _is_task(value: Any) -> bool:
-    return inspect.isclass(value) and issubclass(value, MochiEnv) and value is not MochiEnv
 
 
 def _parse(setting: str) -> tuple[str, Any]:
@@ -114,8 +82,3 @@ def _configuration(env_class: type[MochiEnv], fields: dict[str, Any]) -> TaskCfg
         return env_class.Cfg.make(fields)
     except (TypeError, ValueError) as error:
         raise UserError(f"--cfg: {error}") from error
-
-
-def _nearest(name: str, known: Any) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(known) or 'none'}."

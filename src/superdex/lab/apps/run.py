@@ -56,7 +56,8 @@ class Run:
     """Run a task with actions that need no policy: in a window, into a video, or for its returns alone."""
 
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
-    """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0)."""
+    """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0), or a class of your own, as
+    module:Class."""
     actions: Actions = "random"
     """random: drawn anew in every step; zero; sweep: one entry after another goes slowly through its range."""
     num_envs: int = 1

@@ -1,8 +1,10 @@
-"""The registered tasks, found by the names that people type.
+"""Tasks, found by the names that people type.
 
-A task has one name, with or without its version and namespace:
+A registered task has one name, with or without its version and namespace; a class of one's own is
+given as module:Class.
 
     task = find_task("CartPole")                # or "CartPole-v0", "superdex_gym/CartPole-v0"
+    task = find_task("my_tasks:PendulumEnv")    # modules are looked for in the working directory, too
     factories = task.factories(1000)            # importable, as worker processes need them
 """
 
@@ -10,7 +12,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable
+import inspect
+import os
+import sys
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,28 +27,33 @@ from superdex.lab.gym import TASKS
 from superdex.lab.gym.envs import MochiEnv
 from superdex.lab.gym.registration import NAMESPACE
 
-__all__ = ["Task", "all_tasks", "find_task"]
+__all__ = ["Task", "all_tasks", "find_task", "nearest"]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A registered task."""
+    """A task of the registry, or a class."""
 
     name: str
     """Without namespace and version, as in "CartPole"."""
     task_id: str
-    """As Gymnasium knows it, "superdex_gym/CartPole-v0"."""
+    """As Gymnasium knows it, "superdex_gym/CartPole-v0", or "module:Class"."""
 
     @property
     def fields(self) -> dict[str, Any]:
         """The configuration fields that differ from the defaults of the task's class."""
-        return dict(gymnasium.registry[self.task_id].kwargs)
+        spec = gymnasium.registry.get(self.task_id)
+        return {} if spec is None else dict(spec.kwargs)
 
     @property
     def env_class(self) -> type[MochiEnv]:
-        """The class that the id makes."""
-        module, _, name = str(gymnasium.registry[self.task_id].entry_point).partition(":")
-        return getattr(importlib.import_module(module), name)
+        """The class that makes the environments.
+
+        Raises:
+            UserError: if there is none of that name, or it is not a task.
+        """
+        spec = gymnasium.registry.get(self.task_id)
+        return _import_class(self.task_id if spec is None else str(spec.entry_point))
 
     def make(self, **fields: Any) -> MochiEnv:
         """One environment, with `fields` of its configuration changed."""
@@ -61,21 +71,54 @@ def all_tasks() -> list[Task]:
 
 
 def find_task(name: str) -> Task:
-    """The task of that name, which may be given with or without its version and namespace.
+    """The task of that name: a registered one, with or without its version and namespace, or a module:Class.
 
     Raises:
         UserError: if there is none; the message names the nearest.
     """
+    if ":" in name:
+        task = Task(name.rpartition(":")[2].removesuffix("Env"), name)
+        _ = task.env_class  # raises here and now if there is none
+        return task
     known: dict[str, Task] = {}
     for task in all_tasks():
         known.update(dict.fromkeys((task.name, task.task_id.partition("/")[2], task.task_id), task))
     if name in known:
         return known[name]
     by_lower_case = {key.lower(): task.name for key, task in known.items()}
-    nearest = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
-    hint = f"Did you mean {by_lower_case[nearest[0]]!r}? `superdex list` shows all." if nearest else _remedy()
-    raise UserError(f"There is no task {name!r}. {hint}")
+    close = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    hint = f"Did you mean {by_lower_case[close[0]]!r}? `superdex list` shows all." if close else _remedy()
+    raise UserError(f"There is no task {name!r}. {hint} A class of your own is given as module:Class.")
 
 
 def _remedy() -> str:
     return f"There are: {', '.join(task.name for task in all_tasks())}."
+
+
+def _import_class(path: str) -> type[MochiEnv]:
+    """The class of a module:Class."""
+    module_name, _, class_name = path.partition(":")
+    here = os.getcwd()
+    if not {"", here} & set(sys.path):
+        sys.path.insert(0, here)  # as `python -m` does
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise UserError(f"Module {module_name!r} cannot be imported: {type(error).__name__}: {error}") from error
+    tasks = [key for key, value in vars(module).items() if _is_task(value)]
+    env_class = getattr(module, class_name, None)
+    if env_class is None:
+        raise UserError(f"Module {module_name!r} has no {class_name!r}. {nearest(class_name, tasks)}")
+    if not _is_task(env_class):
+        raise UserError(f"{path} is not a class that derives from MochiEnv. {nearest(class_name, tasks)}")
+    return env_class
+
+
+def _is_task(value: Any) -> bool:
+    return inspect.isclass(value) and issubclass(value, MochiEnv) and value is not MochiEnv
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Which of the known names was meant, or what they are, for a message."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(known) or 'none'}."

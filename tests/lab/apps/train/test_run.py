@@ -2,6 +2,8 @@
 
 import json
 import re
+import textwrap
+from pathlib import Path
 
 import numpy as np
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -104,3 +106,35 @@ def test_run_without_a_finished_episode_has_a_best_policy_all_the_same(tmp_path,
     assert "return, mean of the last episodes" in capsys.readouterr().out
     assert json.loads(RunDirectory(path).summary.read_text())["best_return_mean"] is None
     assert load_policy(path).info.label == "iteration 1, 32 steps, return none yet"
+
+
+def test_own_class_is_trained_in_workers_resumed_and_played(tmp_path, monkeypatch, capsys):
+    """The module is in the working directory only, where a user's is."""
+    (tmp_path / "my_tasks.py").write_text(
+        textwrap.dedent(
+            """
+            from dataclasses import dataclass
+
+            from superdex.lab.gym.envs.benchmarks.cartpole_env import CartPoleCfg, CartPoleEnv
+
+
+            @dataclass(frozen=True, kw_only=True)
+            class ShortCfg(CartPoleCfg):
+                steps_per_episode: int = 5
+
+
+            class ShortEnv(CartPoleEnv):
+                Cfg = ShortCfg
+            """
+        )
+    )
+    monkeypatch.chdir(tmp_path)
+    args = runs.arguments(Path("short"), num_workers=2, total_steps=2 * runs.STEPS_PER_ITERATION)
+    args[1] = "my_tasks:ShortEnv"
+    assert main(args) == 0
+    assert runs.resume(Path("short"), "--total_steps", str(4 * runs.STEPS_PER_ITERATION)) == 0
+    capsys.readouterr()
+    assert main(["play", "short", "--num_episodes", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "my_tasks:ShortEnv" in shown
+    assert re.search(r"length +5\.0 +0\.0 +5\.0 +5\.0", shown)

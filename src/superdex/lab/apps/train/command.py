@@ -39,7 +39,8 @@ class Train:
     """
 
     task: Annotated[str | None, tyro.conf.Positional, _shown("[TASK]", "the task of the resumed run")] = None
-    """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0)."""
+    """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0), or a class of your own, as
+    module:Class."""
     seed: Annotated[int | None, _shown("N", "0")] = None
     """Of environments, first weights, action noise and the order of minibatches."""
     num_workers: Annotated[int | None, _shown("N", "0, or 1 with --ray")] = None
