@@ -87,7 +87,10 @@ def test_help(args, capsys):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--env", "CartPolle"], "There is no task 'CartPolle'. Did you mean 'CartPole'? `superdex list` shows all. A class of your own is given as module:Class."),
+        (
+            ["--env", "CartPolle"],
+            "There is no task 'CartPolle'. Did you mean 'CartPole'? `superdex list` shows all.",
+        ),
         (["--env"], "--env must be at least one task, got none."),
         (["--sections"], "--sections must be at least one section, got none."),
         (["--num_workers", "0"], "--num_workers must be at least 1, got 0."),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -13,8 +12,7 @@ from rich.table import Table
 
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.tables import make_console, make_table
-from superdex.lab.apps.tasks import find_task, nearest
-from superdex.lab.gym.envs import MochiEnv, TaskCfg
+from superdex.lab.apps.tasks import CfgOption, find_task, nearest, parse_cfg
 from superdex.lab.gym.testing import CHECKS, Verdict, check_task
 
 __all__ = ["Check"]
@@ -32,9 +30,7 @@ class Check:
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0), or a class of your own, as
     module:Class. Modules are looked for in the working directory, too."""
-    cfg: Annotated[
-        tuple[str, ...], tyro.conf.arg(metavar="FIELD=VALUE [...]", help_behavior_hint="(default: none)")
-    ] = ()
+    cfg: CfgOption = ()
     """Configuration fields, as in --cfg steps_per_episode=100 use_gravity=False."""
     only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CHECK [...]", help_behavior_hint="(default: all)")] = ()
     """Run these checks only, by the names in the table."""
@@ -43,9 +39,9 @@ class Check:
 
     def run(self) -> int:
         """Check and print a table; returns the exit code."""
-        task = find_task(self.task)
+        task = find_task(self.task, parse_cfg(self.cfg))
         env_class = task.env_class
-        cfg = _configuration(env_class, {**task.fields, **dict(map(_parse, self.cfg))})
+        cfg = env_class.Cfg.make(task.fields)
         for name in self.only:
             if name not in CHECKS:
                 raise UserError(f"--only: there is no check {name!r}. {nearest(name, CHECKS)}")
@@ -64,21 +60,3 @@ def verdict_table(title: str, verdicts: list[Verdict]) -> Table:
         style = _STYLES[verdict.status]
         table.add_row(verdict.check, f"[{style}]{verdict.status}[/]: {escape(verdict.message)}", escape(verdict.remedy))
     return table
-
-
-def _parse(setting: str) -> tuple[str, Any]:
-    """`field=value`, the value as Python writes it, or else as text."""
-    field, equals, text = setting.partition("=")
-    if not (field and equals):
-        raise UserError(f"--cfg takes FIELD=VALUE, as in --cfg steps_per_episode=100, got {setting!r}.")
-    try:
-        return field, ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        return field, {"true": True, "false": False, "none": None}.get(text.lower(), text)
-
-
-def _configuration(env_class: type[MochiEnv], fields: dict[str, Any]) -> TaskCfg:
-    try:
-        return env_class.Cfg.make(fields)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"--cfg: {error}") from error

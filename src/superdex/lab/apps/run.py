@@ -21,7 +21,7 @@ from rich.table import Table
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.recording import check_video_path
 from superdex.lab.apps.tables import make_console, make_table
-from superdex.lab.apps.tasks import Task, find_task
+from superdex.lab.apps.tasks import CfgOption, Task, find_task, parse_cfg
 from superdex.lab.apps.video import VideoWriter, label, tile
 from superdex.lab.gym.utils.vector import SceneVectorEnv
 from superdex.physics.rendering import Frame, RenderQuality, Viewer
@@ -58,6 +58,8 @@ class Run:
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0), or a class of your own, as
     module:Class."""
+    cfg: CfgOption = ()
+    """Fields of the task's configuration, as in --cfg steps_per_episode=500 randomize_physics=0.2."""
     actions: Actions = "random"
     """random: drawn anew in every step; zero; sweep: one entry after another goes slowly through its range."""
     num_envs: int = 1
@@ -79,7 +81,7 @@ class Run:
 
     def run(self) -> int:
         """Run and print a table of episodes; returns the exit code."""
-        task = find_task(self.task)
+        task = find_task(self.task, parse_cfg(self.cfg))
         self._check()
         rendering = {} if self.video is None else {"render_mode": "rgb_array", "render_quality": self.quality}
         factories = task.factories(self.num_envs, **rendering)

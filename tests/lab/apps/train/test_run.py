@@ -131,10 +131,16 @@ def test_own_class_is_trained_in_workers_resumed_and_played(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     args = runs.arguments(Path("short"), num_workers=2, total_steps=2 * runs.STEPS_PER_ITERATION)
     args[1] = "my_tasks:ShortEnv"
-    assert main(args) == 0
+    assert main([*args, "--cfg", "steps_per_episode=4", "free_pole=False"]) == 0
     assert runs.resume(Path("short"), "--total_steps", str(4 * runs.STEPS_PER_ITERATION)) == 0
     capsys.readouterr()
+    assert runs.resume(Path("short"), "--cfg", "steps_per_episode=5") == 2
+    assert (
+        "--cfg is {'free_pole': False, 'steps_per_episode': 4}, not {'steps_per_episode': 5}" in capsys.readouterr().err
+    )
+    assert runs.resume(Path("short"), "--cfg", "free_pole=False", "steps_per_episode=4") == 2
+    assert "--total_steps must be larger" in capsys.readouterr().err
     assert main(["play", "short", "--num_episodes", "3"]) == 0
     shown = capsys.readouterr().out
     assert "my_tasks:ShortEnv" in shown
-    assert re.search(r"length +5\.0 +0\.0 +5\.0 +5\.0", shown)
+    assert re.search(r"length +4\.0 +0\.0 +4\.0 +4\.0", shown)

@@ -198,7 +198,7 @@ def load_policy(path: str | os.PathLike[str]) -> LoadedPolicy:
         policy, info = read_policy(file)
     except (OSError, ValueError) as error:
         raise UserError(f"The policy cannot be loaded: {error}") from None
-    return LoadedPolicy(find_task(info.task_id), policy, info, file)
+    return LoadedPolicy(find_task(info.task_id, info.cfg), policy, info, file)
 
 
 def _policy_file(path: Path) -> Path:

@@ -11,7 +11,7 @@ import tyro
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.extras import require_extra
 from superdex.lab.apps.tables import make_console
-from superdex.lab.apps.tasks import all_tasks, find_task
+from superdex.lab.apps.tasks import CfgOption, all_tasks, find_task, parse_cfg
 from superdex.lab.apps.train.checkpoints import Checkpoint, CheckpointStore
 from superdex.lab.apps.train.config import Stepping, TrainConfig
 from superdex.lab.apps.train.recipe import RecipeOptions
@@ -41,6 +41,8 @@ class Train:
     task: Annotated[str | None, tyro.conf.Positional, _shown("[TASK]", "the task of the resumed run")] = None
     """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0), or a class of your own, as
     module:Class."""
+    cfg: CfgOption = ()
+    """Fields of the task's configuration, as in --cfg steps_per_episode=500 randomize_physics=0.2."""
     seed: Annotated[int | None, _shown("N", "0")] = None
     """Of environments, first weights, action noise and the order of minibatches."""
     num_workers: Annotated[int | None, _shown("N", "0, or 1 with --ray")] = None
@@ -96,11 +98,12 @@ class Train:
         if self.task is None:
             self._refuse_task_as_address()
             raise UserError("Name the task to train, as in `superdex train CartPole`; `superdex list` shows all.")
-        task = find_task(self.task)
+        task = find_task(self.task, parse_cfg(self.cfg))
         recipe = replace(recipe_for(task.name), **_given(self.recipe))
         every = self.checkpoint_every
         return TrainConfig(
             task_id=task.task_id,
+            cfg=dict(task.cfg),
             seed=0 if self.seed is None else self.seed,
             recipe=recipe,
             stepping=Stepping(**self._stepping()),
@@ -140,8 +143,10 @@ class Train:
         given = _given(self.recipe)
         total_steps = given.pop("total_steps", None)
         given |= {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
+        if self.cfg:
+            given["cfg"] = parse_cfg(self.cfg)
         contradictions = config.contradictions(given)
-        if self.task is not None and find_task(self.task) != config.task:
+        if self.task is not None and find_task(self.task).task_id != config.task_id:
             contradictions.insert(0, f"the task is {config.task.name}, not {find_task(self.task).name}")
         if self.run_dir is not None and self.run_dir.resolve() != path.resolve():
             contradictions.append(f"--run_dir is {path}, not {self.run_dir}")

@@ -8,7 +8,7 @@ leaves the numbers of the environments as they are, to the bit.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 from superdex.lab.apps.bench.machine import num_usable_cpus
@@ -77,6 +77,8 @@ class TrainConfig:
 
     task_id: str
     """As Gymnasium knows it, "superdex_gym/CartPole-v0"."""
+    cfg: dict[str, Any] = field(default_factory=dict)
+    """Fields of the task's configuration that were changed."""
     seed: int
     """Of the environments, the policy's first weights, its noise and the order of minibatches."""
     recipe: Recipe
@@ -109,8 +111,8 @@ class TrainConfig:
 
     @property
     def task(self) -> Task:
-        """The registered task."""
-        return find_task(self.task_id)
+        """The task, configured."""
+        return find_task(self.task_id, self.cfg)
 
     def to_json(self) -> str:
         """As `from_json` takes it."""
@@ -144,4 +146,10 @@ class TrainConfig:
     def contradictions(self, given: dict[str, Any]) -> list[str]:
         """Those of the flags `given`, by name, that differ from this configuration, in words."""
         own = {**{f.name: getattr(self.recipe, f.name) for f in fields(self.recipe)}, **vars(self)}
+        own, given = _as_read(own | {"recipe": None, "stepping": None}), _as_read(given)
         return [f"--{name} is {own[name]}, not {value}" for name, value in given.items() if own[name] != value]
+
+
+def _as_read(values: dict[str, Any]) -> dict[str, Any]:
+    """As they are after being written to a file and read again, where tuples are lists."""
+    return json.loads(json.dumps(values))

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class PolicyInfo:
 
     task_id: str
     """As Gymnasium knows the task, "superdex_gym/CartPole-v0"."""
+    cfg: dict[str, Any] = field(default_factory=dict)
+    """Fields of the task's configuration that were changed."""
     steps: int
     """Control steps of training before it, summed over the environments."""
     iteration: int

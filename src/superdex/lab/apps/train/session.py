@@ -111,6 +111,8 @@ def _show_settings(run: RunDirectory, config: TrainConfig, console: Console) -> 
     for each in fields(own):
         value, recommended = _text(getattr(own, each.name)), _text(getattr(usual, each.name))
         table.add_row(each.name, value if value == recommended else f"[bold]{value}[/] (recipe: {recommended})")
+    for name, value in config.cfg.items():
+        table.add_row(f"cfg: {name}", f"[bold]{escape(str(value))}[/]")
     table.add_row("stepping", config.stepping.describe())
     table.add_row("learning", f"{config.num_learning_threads} thread{'s' * (config.num_learning_threads > 1)}")
     table.add_row("checkpoints", f"every {config.checkpoint_every:,} steps")

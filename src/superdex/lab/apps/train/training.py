@@ -131,6 +131,7 @@ class Training:
             self.best_return = row.return_mean
             info = PolicyInfo(
                 task_id=self._config.task_id,
+                cfg=self._config.cfg,
                 steps=row.steps - self._config.recipe.steps_per_iteration,
                 iteration=row.iteration - 1,
                 return_mean=row.return_mean,
@@ -177,6 +178,7 @@ class Training:
     def _info(self) -> PolicyInfo:
         return PolicyInfo(
             task_id=self._config.task_id,
+            cfg=self._config.cfg,
             steps=self._learner.num_timesteps,
             iteration=self._learner.iteration,
             return_mean=finite_or_none(self._learner.statistics.mean_return),
