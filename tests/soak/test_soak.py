@@ -9,4 +9,4 @@ def test_a_short_soak() -> None:
     report = soak(seconds=22, seed=1, num_envs=40)
     print(report)
     assert report.good, str(report)
-    assert report.counts["rounds"] >= 3
+    assert report.counts["rounds"] >= 1
