@@ -92,7 +92,7 @@ def measure(task: str, num_envs: int, rounds: int, num_steps: int | None = None)
     """Measure a task with its recipe, but `num_envs` environments, and `num_steps` of a rollout if that is given."""
     from superdex.lab.apps.train.learner import make_learner  # imports torch
 
-    recipe = replace(recipe_for(find_task(task).name), num_envs=num_envs)
+    recipe = replace(recipe_for(find_task(task)), num_envs=num_envs)
     recipe = replace(recipe, n_steps=num_steps or recipe.n_steps)
     alone = Stepping(num_threads=1)
     task_id, total = find_task(task).task_id, recipe.total_steps

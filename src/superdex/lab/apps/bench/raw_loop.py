@@ -57,29 +57,29 @@ class RawLoop:
         """How many steps `replay` does."""
         return len(self._states)
 
-    def record(self, actions: Sequence[NDArray[Any]], results: list[BatchedStepResult] | None = None) -> None:
+    def record(self, actions: Sequence[NDArray[Any]]) -> BatchedStepResult:
         """Step the environments with each of `actions`, and note where the physics of each step started from.
 
-        Args:
-            actions: of each step.
-            results: gets what the steps return. None to drop each within the time of its step, as whoever steps in a
-                loop does: memory that is kept has to be found anew in every step.
+        Returns:
+            What the last step returned. The others' results are dropped before the next step, within its time:
+            memory that is kept has to be found anew in every step.
         """
         self._states = []
         self.seconds_of_env = 0.0
         self.num_replays = 0
+        result = None
         for action in actions:
             state = self._physics.state.copy()
             self._stepped = ~self._ended
             start = perf_counter()
+            result = None
             result = self._env.step(action)
             self._ended = result.terminated | result.truncated  # microseconds
-            if results is not None:
-                results.append(result)
-            del result
             self.seconds_of_env += perf_counter() - start
             state[:, self._held] = self._physics.state[:, self._held]
             self._states.append(state)
+        assert result is not None, "nothing to record"
+        return result
 
     def replay(self) -> float:
         """Do the physics of the recorded steps; how long that took, without the copying in of states [s]."""

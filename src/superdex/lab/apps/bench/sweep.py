@@ -1,18 +1,21 @@
 """Throughput, start-up and memory over splits of environments, against the raw `mujoco.batch` loop.
 
-Each split takes turns, in blocks of some 30 ms, with a raw loop on as many threads
-in total that starts every step from the same states under the same controls.
+Each split takes turns, in blocks about as long as a lap, with a raw loop on as many
+threads in total that starts every step from the same states under the same controls.
 Where the environments live in workers their states are out of reach, so a
 `SceneVectorEnv` with the same seeds and actions runs ahead, untimed, and lends
-its own: the results of the two must be equal to the bit, which is checked at every step.
+its own: where a block ends, the results of the two must be equal to the bit.
+
+Shorter blocks would measure something else: after each pause the first steps wake
+threads and processes up, which takes longer than a step of a small task.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -28,7 +31,6 @@ from superdex.lab.gym.utils.vector import BatchedStepResult, SceneVectorEnv
 
 __all__ = ["SplitResult", "measure_sweep", "splits_of"]
 
-_BLOCK_SECONDS = 0.03
 ENV, RAW = "environments", "raw mujoco.batch"
 
 
@@ -111,7 +113,7 @@ def measure_split(split: Split, plan: Plan) -> tuple[Startup, dict[str, list[Lap
     twin = split.make_twin()
     with env, twin:
         race = _Race(split, env, twin, plan)
-        block_steps = race.warm_up(plan.warmup_steps)
+        block_steps = race.warm_up(plan)
         sides = {ENV: race.step_envs, RAW: race.raw.replay}
         laps = interleave(sides, split.num_envs, plan, block_steps, race.prepare, race.check)
         return startup, laps, race.raw.num_substeps
@@ -130,30 +132,28 @@ class _Race:
 
     def prepare(self, num_steps: int) -> None:
         self._actions = [self._random_actions.draw() for _ in range(num_steps)]
-        self._expected: list[BatchedStepResult] = []
-        self.raw.record(self._actions, self._expected)
+        self._expected = self.raw.record(self._actions)
 
     def step_envs(self) -> float:
         begin = perf_counter()
-        self._results = [self._env.step(action) for action in self._actions]
+        for action in self._actions:
+            self._result = self._env.step(action)
         return perf_counter() - begin
 
     def check(self) -> None:
-        """Raise unless all three did the same."""
-        if not all(map(_same, self._results, self._expected)):
+        """Raise unless all three came to the same."""
+        if not _same(self._result, self._expected):
             raise RuntimeError(f"{self._split}: results differ from a SceneVectorEnv's. Nothing measured here counts.")
         if not self.raw.has_followed():
             raise RuntimeError(f"{self._split}: the raw loop's physics differs. Nothing measured here counts.")
 
-    def warm_up(self, num_steps: int) -> int:
-        """Go some steps; returns how many make a block."""
-        seconds = []
-        for _ in range(num_steps):
-            self.prepare(1)
-            seconds.append(self.step_envs())
-            self.raw.replay()
-            self.check()
-        return max(1, round(_BLOCK_SECONDS / median(seconds)))
+    def warm_up(self, plan: Plan) -> int:
+        """Go some steps; returns how many make a lap."""
+        self.prepare(plan.warmup_steps)
+        seconds = self.step_envs()
+        self.raw.replay()
+        self.check()
+        return math.ceil(plan.min_seconds / seconds * plan.warmup_steps)
 
 
 def _same(result: BatchedStepResult, expected: BatchedStepResult) -> bool:
