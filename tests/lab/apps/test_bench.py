@@ -30,7 +30,7 @@ def quick(tmp_path_factory):
     files = {"--json": directory / "bench.json", "--plot": directory / "bench.png"}
     args = [str(part) for pair in files.items() for part in pair]
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        code = main(["bench", "--quick", "--env", "CartPole", "--threads", "2", *args])
+        code = main(["bench", "--quick", "--env", "CartPole", "--num_threads", "2", *args])
     document = json.loads(files["--json"].read_text())
     return SimpleNamespace(code=code, out=out.getvalue(), document=document, plot=files["--plot"].read_bytes())
 
@@ -112,7 +112,7 @@ def test_sections_can_be_chosen_and_a_failed_measurement_is_exit_code_1(monkeypa
 
 def test_splits_are_the_product_and_as_many_in_process():
     task = find_task("Ant")
-    settings = Settings(tasks=(task,), num_workers=(1, 4), num_envs_per_worker=(2, 3), threads=(1, 2), plan=Plan())
+    settings = Settings(tasks=(task,), num_workers=(1, 4), num_envs_per_worker=(2, 3), num_threads=(1, 2), plan=Plan())
 
     hybrid, in_process = [], []
     for split in splits_of(settings):

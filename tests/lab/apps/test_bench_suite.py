@@ -32,7 +32,7 @@ def quick(tmp_path_factory):
     """A quick run of one task."""
     directory = tmp_path_factory.mktemp("suite")
     files = {"--json": directory / "suite.json", "--plot": directory / "suite.png"}
-    args = ["--suite", "gymnasium-v5", "--env", "Hopper", "--num_envs", "2", "--threads", "2", "--quick"]
+    args = ["--suite", "gymnasium-v5", "--env", "Hopper", "--num_envs", "2", "--num_threads", "2", "--quick"]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         code = main(["bench", *args, *(str(part) for pair in files.items() for part in pair)])
     document = json.loads(files["--json"].read_text())
@@ -80,7 +80,7 @@ def test_contestants_of_missing_libraries_are_left_out_with_a_line_that_names_th
 
     monkeypatch.setattr(suite, "in_fresh_process", in_fresh_process)
 
-    assert main(["bench", "--suite", "gymnasium-v5", "--env", "Ant", "--num_envs", "2", "--threads", "2"]) == 0
+    assert main(["bench", "--suite", "gymnasium-v5", "--env", "Ant", "--num_envs", "2", "--num_threads", "2"]) == 0
 
     assert took_part == [OURS, HYBRID, RAW]
     out = capsys.readouterr().out
@@ -178,7 +178,7 @@ def test_tasks_are_found_by_each_of_their_names():
         (["--num_envs", "4"], "--num_envs is for --suite; sections take --num_envs_per_worker, got (4,)."),
         (
             ["--suite", "gymnasium-v5", "--num_workers", "2"],
-            "--num_workers does not go with --suite, which takes --num_envs and --threads, got (2,).",
+            "--num_workers does not go with --suite, which takes --num_envs and --num_threads, got (2,).",
         ),
         (["--suite", "gymnasium-v5", "--num_envs", "0"], "--num_envs must be at least 1, got 0."),
         (["--suite", "gymnasium-v5", "--env"], "--env must be at least one task, got none."),

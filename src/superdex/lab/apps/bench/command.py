@@ -27,6 +27,7 @@ from superdex.lab.apps.bench.suite import SuiteSettings, find_suite_tasks, measu
 from superdex.lab.apps.bench.suite_plot import draw_suite
 from superdex.lab.apps.bench.suite_report import suite_table
 from superdex.lab.apps.bench.sweep import measure_sweep
+from superdex.lab.apps.counts import Count, Counts
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.extras import require_extra
 from superdex.lab.apps.tables import make_console
@@ -35,7 +36,6 @@ from superdex.lab.apps.tasks import find_task
 __all__ = ["Bench"]
 
 Section = Literal["sweep", "gymnasium", "sharing", "scaling"]
-Counts = tuple[int, ...] | None
 
 Part = tuple[Callable[..., Any], Callable[..., Any]]
 """What measures a section, and what makes a table of its results."""
@@ -65,7 +65,7 @@ class Bench:
 
     suite: Annotated[Literal["gymnasium-v5"] | None, _shown("gymnasium-v5", "none")] = None
     """Instead of the sections: Gymnasium's MuJoCo v5 tasks, ours against Gymnasium's vectorizers, EnvPool and raw
-    mujoco.batch. Takes --env, --num_envs and --threads; all of it takes some two hours."""
+    mujoco.batch. Takes --env, --num_envs and --num_threads; all of it takes some two hours."""
     env: Annotated[tuple[str, ...] | None, _shown("NAME [NAME ...]", "CartPole HalfCheetah Ant; all of a suite")] = None
     """Tasks, by name (CartPole) or id (superdex_gym/CartPole-v0). The section "scaling" takes the first."""
     sections: Annotated[tuple[Section, ...] | None, _shown("NAME [NAME ...]", "all")] = None
@@ -77,14 +77,14 @@ class Bench:
     num_envs_per_worker: Annotated[Counts, _shown("N [N ...]", "1 8 64 500")] = None
     """Environments in each worker; every combination with --num_workers is measured."""
     num_envs: Annotated[Counts, _shown("N [N ...]", "16 100 1000 4000")] = None
-    """Of a suite: numbers of environments; every combination with --threads is measured."""
-    threads: Annotated[Counts, _shown("N [N ...]", "all CPUs; of a suite, 1 and all")] = None
+    """Of a suite: numbers of environments; every combination with --num_threads is measured."""
+    num_threads: Annotated[Counts, _shown("N [N ...]", "all CPUs; of a suite, 1 and all")] = None
     """Native threads of environments in process (SceneVectorEnv); of a suite, of every contestant."""
-    num_steps: Annotated[int | None, _shown("N", "what --min_seconds needs")] = None
+    num_steps: Annotated[Count, _shown("N", "what --min_seconds needs")] = None
     """Control steps of a timed lap."""
     min_seconds: float = 0.2
     """Least duration of a timed lap [s]."""
-    rounds: Annotated[int | None, _shown("N", "5; of a suite, 11")] = None
+    rounds: Annotated[Count, _shown("N", "5; of a suite, 11")] = None
     """Timed laps of each side."""
     seed: int = 0
     """Of environments and actions."""
@@ -137,7 +137,7 @@ class Bench:
             tasks=tuple(dict.fromkeys(map(find_task, self.env or ("CartPole", "HalfCheetah", "Ant")))),
             num_workers=self._counts("num_workers", workers),
             num_envs_per_worker=self._counts("num_envs_per_worker", (1, 4) if self.quick else (1, 8, 64, 500)),
-            threads=self._counts("threads", (cpus,)),
+            num_threads=self._counts("num_threads", (cpus,)),
             plan=self._plan(rounds=5),
             sizes=QUICK_SIZES if self.quick else Sizes(),
         )
@@ -145,12 +145,12 @@ class Bench:
     def _suite_settings(self) -> SuiteSettings:
         for option in ("sections", "num_workers", "num_envs_per_worker"):
             value = getattr(self, option)
-            _require(value is None, option, "does not go with --suite, which takes --num_envs and --threads", value)
+            _require(value is None, option, "does not go with --suite, which takes --num_envs and --num_threads", value)
         _require(self.env != (), "env", "must be at least one task", "none")
         return SuiteSettings(
             tasks=find_suite_tasks(self.env),
             num_envs=self._counts("num_envs", (4,) if self.quick else (16, 100, 1000, 4000)),
-            threads=self._counts("threads", tuple(sorted({1, num_usable_cpus()}))),
+            num_threads=self._counts("num_threads", tuple(sorted({1, num_usable_cpus()}))),
             plan=self._plan(rounds=11),
         )
 

@@ -57,7 +57,7 @@ def measure_scaling(settings: Settings, announce: Announce) -> ScalingResult:
 
 
 def _measure_growth(task: Task, settings: Settings, announce: Announce) -> GrowthResult:
-    num_threads = max(settings.threads)
+    num_threads = max(settings.num_threads)
     small, large = (Split(task, 0, num_envs, num_threads) for num_envs in settings.sizes.growth)
     announce(f"scaling: {task.name}, {small.num_envs} and {large.num_envs} in process")
     laps = in_fresh_process(race_sizes, small, large, settings.plan)

@@ -43,7 +43,7 @@ class Settings:
     tasks: tuple[Task, ...]
     num_workers: tuple[int, ...]
     num_envs_per_worker: tuple[int, ...]
-    threads: tuple[int, ...]
+    num_threads: tuple[int, ...]
     """Native threads of environments in this process."""
     plan: Plan
     sizes: Sizes = Sizes()

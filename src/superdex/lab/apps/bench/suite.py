@@ -32,7 +32,7 @@ class SuiteSettings:
 
     tasks: tuple[Task, ...]
     num_envs: tuple[int, ...]
-    threads: tuple[int, ...]
+    num_threads: tuple[int, ...]
     plan: Plan
 
 
@@ -86,7 +86,7 @@ def measure_suite(settings: SuiteSettings, announce: Announce) -> SuiteReport:
     """Measure everything, each combination in a fresh process."""
     left_out = tuple(name for name, module in MODULES.items() if find_spec(module) is None)
     envpool = None if ENVPOOL in left_out else in_fresh_process(envpool_version)
-    matches = [Match(*parts) for parts in product(settings.tasks, settings.num_envs, settings.threads)]
+    matches = [Match(*parts) for parts in product(settings.tasks, settings.num_envs, settings.num_threads)]
     results = []
     for number, match in enumerate(matches, 1):
         announce(f"{number} of {len(matches)}: {match}")

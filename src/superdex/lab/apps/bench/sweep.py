@@ -65,7 +65,7 @@ def splits_of(settings: Settings) -> Iterator[Split]:
     for task in settings.tasks:
         for num_workers, num_envs in product(settings.num_workers, settings.num_envs_per_worker):
             yield Split(task, num_workers, num_envs)
-        for num_threads, num_envs in product(settings.threads, settings.num_envs_per_worker):
+        for num_threads, num_envs in product(settings.num_threads, settings.num_envs_per_worker):
             yield Split(task, 0, most * num_envs, num_threads)
 
 
