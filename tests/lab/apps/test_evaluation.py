@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.evaluation import evaluate, quotas
+from superdex.lab.apps.evaluation import evaluate, quotas, require_fit
 from superdex.lab.apps.tasks import find_task
 from superdex.lab.gym.rollouts import GaussianMlpPolicy
 
@@ -80,3 +80,12 @@ def test_noise_depends_on_the_seed_only(task):
 def test_tasks_without_step_limit_are_refused(task):
     with pytest.raises(UserError, match="Episodes of CartPole have no step limit"):
         evaluate(task, make_policy(), 1, steps_per_episode=-1)
+
+
+def test_policy_of_another_task_is_refused(task):
+    require_fit(task, make_policy())
+    message = r"does not fit CartPole any more: it takes 5 observed values .* shape \(1,\), the task gives 4 and"
+    with pytest.raises(UserError, match=message):
+        require_fit(task, make_policy(np.zeros((5, 1), np.float32)))
+    with pytest.raises(UserError, match="does not fit HalfCheetah any more"):
+        require_fit(find_task("HalfCheetah"), make_policy())

@@ -1,5 +1,6 @@
 """`superdex play` and `superdex history` on a small run."""
 
+import errno
 import importlib.util
 import json
 import re
@@ -57,7 +58,7 @@ def test_checkpoint_can_be_played_and_noise_makes_a_difference(finished, capsys)
 
 
 def test_video_of_one_environment_and_of_a_grid(finished, tmp_path, capsys):
-    for count, size in ((1, (640, 480)), (3, (964, 724))):
+    for count, size in ((1, (640, 526)), (3, (964, 792))):  # of 640 x 480 and 480 x 360, each below its caption
         path = tmp_path / f"{count}.mp4"
         flags = ["--video", str(path), "--num-video-envs", str(count), "--video-seconds", "0.2", "--num-episodes", "0"]
         assert main(["play", str(finished), *flags]) == 0
@@ -75,12 +76,22 @@ def test_onnx_export_says_the_largest_difference(finished, tmp_path, capsys):
     assert path.exists()
 
 
+def test_full_disk_is_said(finished, tmp_path, monkeypatch, capsys):
+    def fail(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("superdex.lab.apps.play.export_onnx", fail)
+    assert main(["play", str(finished), "--num-episodes", "0", "--onnx", str(tmp_path / "x.onnx")]) == 2
+    assert "x.onnx cannot be written: No space left on device.\n" in capsys.readouterr().err
+
+
 def test_history_shows_the_checkpoints(finished, tmp_path, capsys):
     path = tmp_path / "history.mp4"
 
-    assert main(["history", str(finished), "--video", str(path), "--num-checkpoints", "2", "--seconds", "0.2"]) == 0
+    flags = ["--video", str(path), "--num-checkpoints", "2", "--video-seconds", "0.2"]
+    assert main(["history", str(finished), *flags]) == 0
 
-    assert frames_of(path) == (5, (964, 360))
+    assert frames_of(path) == (5, (964, 418))
     assert capsys.readouterr().out == f"video: {path}\n"
 
 
@@ -95,7 +106,7 @@ def test_train_makes_a_video_at_the_end_or_says_why_not(finished, tmp_path, monk
     monkeypatch.setattr("superdex.lab.apps.train.session._VIDEO_SECONDS", 0.2)
     total = json.loads((path / "summary.json").read_text())["steps"]
     assert main(["train", "--resume", str(path), "--total-steps", str(total + 1)]) == 0
-    assert frames_of(path / "video.mp4") == (5, (640, 480))
+    assert frames_of(path / "video.mp4") == (5, (640, 526))
 
     def refuse(*args, **kwargs):
         raise RuntimeError("No OpenGL here:\ninstall libosmesa6")
@@ -118,18 +129,28 @@ def test_train_makes_a_video_at_the_end_or_says_why_not(finished, tmp_path, monk
         (["play", "text"], "The policy cannot be loaded: 'text' is not a whole superdex-gym policy file"),
         (["play", ".", "--num-episodes", "-1"], "--num_episodes must be at least 0, got -1."),
         (["play", ".", "--num-video-envs", "0"], "--num_video_envs must be at least 1, got 0."),
-        (["play", ".", "--video-seconds", "inf"], "--video_seconds must be positive and finite, got inf."),
+        (
+            ["play", ".", "--video-seconds", "inf"],
+            "--video_seconds must be positive and at most 1,000,000,000",
+        ),
         (["play", ".", "--video", "x.gif"], "--video x.gif: the name must end in .mp4."),
         (["play", ".", "--video", "no/x.mp4"], "--video no/x.mp4: there is no directory no."),
+        (["play", ".", "--video", "film.mp4"], "--video film.mp4: this is a directory."),
         (["play", ".", "--onnx", "no/x.onnx"], "--onnx no/x.onnx: there is no directory no."),
+        (["play", ".", "--onnx", "x.pt"], "--onnx x.pt: the name must end in .onnx."),
         (["history", "."], ". is not the directory of a training run: it has no config.json."),
         (["history", ".", "--num-checkpoints", "0"], "--num_checkpoints must be at least 1, got 0."),
-        (["history", ".", "--seconds", "0"], "--seconds must be positive and finite, got 0.0."),
+        (
+            ["history", ".", "--video-seconds", "0"],
+            "--video_seconds must be positive and at most 1,000,000,000",
+        ),
+        (["history", ".", "--seed", "-1"], "--seed must be at least 0, got -1."),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_code_2(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text").write_text("no policy")
+    (tmp_path / "film.mp4").mkdir()
 
     assert main(args) == 2
     assert capsys.readouterr().err.startswith(f"superdex: error: {message}")

@@ -80,20 +80,21 @@ class TestRun:
         assert "and 38 more" in printed
 
     def test_duration_is_steps_or_seconds(self) -> None:
-        assert len(list(Run(task="CartPole", seconds=2.0)._steps(0.04))) == 50
-        assert len(list(Run(task="CartPole", num_steps=7)._steps(0.04))) == 7
-        assert len(list(Run(task="CartPole")._steps(0.04))) == 250
+        assert len(Run(task="CartPole", seconds=2.0)._steps(0.04)) == 50
+        assert len(Run(task="CartPole", num_steps=7)._steps(0.04)) == 7
+        assert len(Run(task="CartPole")._steps(0.04)) == 250
 
     def test_video_shows_all_environments_at_its_own_pace(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         path = tmp_path / "hopper.mp4"
-        assert (
-            Run(task="GymnasiumHopper", actions="sweep", num_envs=2, num_steps=7, video=path, quality="fast").run() == 0
+        sweeping = Run(
+            task="GymnasiumHopper", actions="sweep", num_envs=2, num_steps=7, video=path, video_quality="fast"
         )
+        assert sweeping.run() == 0
         assert f"video: {path}" in capsys.readouterr().out
         film = read_film(path)
-        assert film.frames.shape == (3, 480, 964, 3)  # of every third step
+        assert film.frames.shape == (3, 394, 964, 3)  # of every third step; two tiles of 480 x 360 below a caption
         assert film.fps == pytest.approx(125 / 3, abs=0.01)
 
     def test_window_shows_the_first_environment_until_it_is_closed(
@@ -132,7 +133,7 @@ class TestRun:
     def test_machine_that_cannot_draw_is_said(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv("MUJOCO_GL", "off")
         monkeypatch.setattr("superdex.physics.rendering.context._backend", None)
-        with pytest.raises(UserError, match="--video: Rendering is off"):
+        with pytest.raises(UserError, match="No video can be drawn on this machine: Rendering is off"):
             Run(task="CartPole", video=tmp_path / "v.mp4").run()
         assert list(tmp_path.iterdir()) == []
 
@@ -143,7 +144,8 @@ class TestRun:
             ({"num_envs": 0}, "--num_envs must be at least 1, got 0"),
             ({"num_steps": 0}, "--num_steps must be at least 1, got 0"),
             ({"seed": -1}, "--seed must be at least 0, got -1"),
-            ({"seconds": 0.0}, "--seconds must be positive and finite"),
+            ({"seconds": 0.0}, "--seconds must be positive and at most 1,000,000,000, got 0.0"),
+            ({"seconds": 1e308}, "--seconds must be positive and at most 1,000,000,000, got 1e"),
             ({"seconds": 1.0, "num_steps": 5}, "give one of them"),
             ({"video": Path("film.gif")}, "the name must end in .mp4"),
             ({"video": Path("/nowhere/film.mp4")}, "there is no directory /nowhere"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.video import VideoWriter, label, tile
+from superdex.lab.apps.video import VideoWriter, caption, tile
 from tests.lab.apps.films import read_film
 
 SIZE = (48, 32)
@@ -22,13 +22,13 @@ def grey(level: int, size: tuple[int, int] = SIZE) -> np.ndarray:
 
 def write_until_refused(video: VideoWriter) -> None:
     for _ in range(100):  # the first may still fit into a buffer
-        video.write(grey(0, video.size))
+        video.write(grey(0, (480, 320)))
 
 
 class TestVideoWriter:
     def test_writes_what_players_take(self, tmp_path: Path) -> None:
         path = tmp_path / "grey.mp4"
-        with VideoWriter(path, SIZE, fps=12.5) as video:
+        with VideoWriter(path, fps=12.5) as video:
             for level in (20, 120, 220):
                 video.write(grey(level))
         assert video.num_frames == 3
@@ -39,7 +39,7 @@ class TestVideoWriter:
 
     def test_odd_frames_get_a_row_and_a_column(self, tmp_path: Path) -> None:
         frame = np.random.default_rng(0).integers(0, 255, (33, 47, 3), np.uint8)
-        with VideoWriter(tmp_path / "odd.mp4", (47, 33), fps=10) as video:
+        with VideoWriter(tmp_path / "odd.mp4", fps=10) as video:
             video.write(frame)
             video.write(frame[::-1, ::-1])  # not contiguous
         assert read_film(tmp_path / "odd.mp4").frames.shape == (2, 34, 48, 3)
@@ -48,7 +48,7 @@ class TestVideoWriter:
     def test_interruption_leaves_what_was_there_before(self, tmp_path: Path, error: type[BaseException]) -> None:
         path = tmp_path / "kept.mp4"
         path.write_text("an older video")
-        with pytest.raises(error), VideoWriter(path, SIZE, fps=10) as video:  # noqa: PT012
+        with pytest.raises(error), VideoWriter(path, fps=10) as video:  # noqa: PT012
             video.write(grey(0))
             raise error
         assert path.read_text() == "an older video"
@@ -56,36 +56,37 @@ class TestVideoWriter:
         assert video._encoder.poll() is not None
 
     def test_dropped_writer_leaves_nothing(self, tmp_path: Path) -> None:
-        video = VideoWriter(tmp_path / "dropped.mp4", SIZE, fps=10)
+        video = VideoWriter(tmp_path / "dropped.mp4", fps=10)
         video.write(grey(0))
         del video
         assert os.listdir(tmp_path) == []
 
     def test_encoder_that_dies_is_reported(self, tmp_path: Path) -> None:
-        video = VideoWriter(tmp_path / "dead.mp4", (480, 320), fps=10)
+        video = VideoWriter(tmp_path / "dead.mp4", fps=10)
+        video.write(grey(0, (480, 320)))
         video._encoder.kill()
         video._encoder.wait()
-        with pytest.raises(RuntimeError, match=r"could not write the video .*dead\.mp4': exit code -9"):
+        with pytest.raises(UserError, match=r"could not write the video .*dead\.mp4': exit code -9"):
             write_until_refused(video)
         video.discard()
         assert os.listdir(tmp_path) == []
 
     def test_failure_at_the_end_is_reported(self, tmp_path: Path) -> None:
-        video = VideoWriter(tmp_path / "dead.mp4", SIZE, fps=10)
+        video = VideoWriter(tmp_path / "dead.mp4", fps=10)
         video.write(grey(0))
         video._encoder.kill()
-        with pytest.raises(RuntimeError, match="exit code -9"):
+        with pytest.raises(UserError, match="exit code -9"):
             video.close()
         video.close()
         assert os.listdir(tmp_path) == []
 
     def test_video_without_frames_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match="No frame was written"), VideoWriter(tmp_path / "empty.mp4", SIZE, fps=10):
+        with pytest.raises(ValueError, match="No frame was written"), VideoWriter(tmp_path / "empty.mp4", fps=10):
             pass
         assert os.listdir(tmp_path) == []
 
     def test_wrong_frames_are_refused(self, tmp_path: Path) -> None:
-        with VideoWriter(tmp_path / "v.mp4", SIZE, fps=10) as video:
+        with VideoWriter(tmp_path / "v.mp4", fps=10) as video:
             video.write(grey(0))
             for frame in (grey(0, (32, 48)), grey(0).astype(float)):
                 with pytest.raises(ValueError, match=r"frames of shape \(32, 48, 3\) and dtype uint8, got"):
@@ -93,21 +94,50 @@ class TestVideoWriter:
         with pytest.raises(ValueError, match="is closed"):
             video.write(grey(0))
 
+    @pytest.mark.parametrize("frame", [grey(0).astype(float), np.zeros((32, 48), np.uint8), grey(0, (0, 32))])
+    def test_wrong_first_frame_is_refused(self, tmp_path: Path, frame: np.ndarray) -> None:
+        with VideoWriter(tmp_path / "v.mp4", fps=10) as video:
+            with pytest.raises(ValueError, match=r"shape \(height, width, 3\) and dtype uint8, got"):
+                video.write(frame)
+            video.write(grey(0))
+
+    def test_place_that_is_taken_meanwhile_is_reported(self, tmp_path: Path) -> None:
+        video = VideoWriter(tmp_path / "v.mp4", fps=10)
+        video.write(grey(0))
+        (tmp_path / "v.mp4").mkdir()
+        with pytest.raises(UserError, match=r"v\.mp4' cannot be written: Is a directory"):
+            video.close()
+        assert os.listdir(tmp_path) == ["v.mp4"]
+
+    def test_leftover_of_a_killed_process_goes_and_that_of_a_living_one_stays(self, tmp_path: Path) -> None:
+        path = tmp_path / "a [1].mp4"
+        (tmp_path / ".unfinished-a [1]-dead.mp4").write_text("half a video")
+        (tmp_path / ".unfinished-other-dead.mp4").write_text("of another name")
+        first = VideoWriter(path, fps=10)
+        first.write(grey(0))
+        with VideoWriter(path, fps=10) as second:
+            second.write(grey(0))
+            second.write(grey(0))
+        assert len(read_film(path).frames) == 2
+        first.close()
+        assert len(read_film(path).frames) == 1
+        assert sorted(os.listdir(tmp_path)) == [".unfinished-other-dead.mp4", "a [1].mp4"]
+
     def test_impossible_files_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=r"must end in \.mp4, got"):
-            VideoWriter(tmp_path / "video.gif", SIZE, fps=10)
+            VideoWriter(tmp_path / "video.gif", fps=10)
         with pytest.raises(UserError, match="cannot be written: No such file or directory"):
-            VideoWriter(tmp_path / "nowhere" / "video.mp4", SIZE, fps=10)
+            VideoWriter(tmp_path / "nowhere" / "video.mp4", fps=10)
 
-    @pytest.mark.parametrize(("size", "fps"), [((0, 5), 10), (SIZE, 0), (SIZE, float("inf"))])
-    def test_impossible_size_and_rate_are_refused(self, tmp_path: Path, size: tuple[int, int], fps: float) -> None:
-        with pytest.raises(ValueError, match="at least 1 x 1 and a positive rate"):
-            VideoWriter(tmp_path / "video.mp4", size, fps)
+    @pytest.mark.parametrize("fps", [0, float("inf"), float("nan")])
+    def test_impossible_rate_is_refused(self, tmp_path: Path, fps: float) -> None:
+        with pytest.raises(ValueError, match="a positive number of frames per second"):
+            VideoWriter(tmp_path / "video.mp4", fps)
 
     def test_missing_extra_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("superdex.lab.apps.extras.find_spec", lambda name: None)
         with pytest.raises(UserError, match=r"A video needs imageio_ffmpeg, PIL: pip install 'superdex-gym\[video\]'"):
-            VideoWriter(tmp_path / "video.mp4", SIZE, fps=10)
+            VideoWriter(tmp_path / "video.mp4", fps=10)
 
     def test_import_needs_no_extra(self) -> None:
         code = "import sys, superdex.lab.apps.video; assert not {'PIL', 'imageio_ffmpeg'} & set(sys.modules)"
@@ -142,13 +172,23 @@ class TestTile:
             tile([grey(0)], 0)
 
 
-class TestLabel:
-    @pytest.mark.parametrize("text", ["return 12", "two\nlines", "a caption that is much too long for a small frame"])
-    def test_caption_fits_on_a_copy(self, text: str) -> None:
-        frame = grey(128, (320, 240))
-        changed = (label(frame, text) != frame).any(axis=-1)
-        assert (frame == 128).all()
-        rows, columns = np.nonzero(changed)
-        assert rows.max() < 80
-        assert 20 < columns.max() < 319
-        assert label(frame, text).max() > 240  # light letters
+class TestCaption:
+    @pytest.mark.parametrize(
+        ("text", "height"),
+        [("return 12", 26), ("two\nlines", 44), ("a caption that is much too long for a frame so small as this", 26)],
+    )
+    def test_stands_above_the_frame_and_covers_nothing(self, text: str, height: int) -> None:
+        frame = np.random.default_rng(0).integers(0, 255, (240, 320, 3), np.uint8)
+        captioned = caption(frame, text)
+        assert captioned.shape == (240 + height, 320, 3)
+        assert np.array_equal(captioned[height:], frame)
+        strip = captioned[:height]
+        assert strip.max() > 240  # light letters
+        rows, columns = np.nonzero((strip != strip[0, 0]).any(axis=-1))
+        assert rows.min() > 0
+        assert rows.max() < height - 1
+        assert columns.min() > 0
+        assert columns.max() < 319
+
+    def test_frames_of_a_video_stay_of_one_size(self) -> None:
+        assert {caption(grey(0, (40, 31)), "9" * count).shape for count in range(1, 40)} == {(57, 40, 3)}

@@ -11,8 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.lookup import nearest
+from superdex.lab.apps.options import TaskName
 from superdex.lab.apps.tables import make_console, make_table
-from superdex.lab.apps.tasks import CfgOption, find_task, nearest, parse_cfg
+from superdex.lab.apps.tasks import CfgOption, find_task, parse_cfg
 from superdex.lab.gym.testing import CHECKS, Verdict, check_task
 
 __all__ = ["Check"]
@@ -27,11 +29,10 @@ class Check:
     The exit code is 0 if nothing failed, 1 if something did. Warnings do not count as failures.
     """
 
-    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
-    """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0), or a class of your own, as
-    module:Class. Modules are looked for in the working directory, too."""
+    task: TaskName
+    """What to check."""
     cfg: CfgOption = ()
-    """Configuration fields, as in --cfg steps_per_episode=100 use_gravity=False."""
+    """Fields of the task's configuration, as in --cfg steps_per_episode=500 randomize_physics=0.2."""
     only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CHECK [...]", help_behavior_hint="(default: all)")] = ()
     """Run these checks only, by the names in the table."""
     no_workers: bool = False

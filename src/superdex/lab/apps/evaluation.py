@@ -9,6 +9,7 @@ beforehand how many episodes each environment plays; these are counted, however 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from superdex.lab.apps.tasks import Task
 from superdex.lab.gym.rollouts import GaussianMlpPolicy
 from superdex.lab.gym.utils.vector import SceneVectorEnv
 
-__all__ = ["Episodes", "evaluate", "quotas", "require_step_limit"]
+__all__ = ["Episodes", "evaluate", "quotas", "require_fit", "require_step_limit"]
 
 _MAX_ENVS = 1000
 
@@ -103,11 +104,27 @@ def quotas(num_episodes: int, num_envs: int) -> list[int]:
     return [each + (index < extra) for index in range(num_envs)]
 
 
+def require_fit(task: Task, policy: GaussianMlpPolicy) -> None:
+    """Raise UserError unless the policy takes the task's observations and gives its actions."""
+    env = task.make()
+    given, wanted = math.prod(env.observation_space.shape), env.action_space.shape
+    env.close()
+    taken = len(policy.layers[0][0])
+    if (given, wanted) != (taken, policy.low.shape):
+        raise UserError(
+            f"The policy does not fit {task.name} any more: it takes {taken} observed values and gives actions of shape"
+            f" {policy.low.shape}, the task gives {given} and takes actions of shape {wanted}."
+        )
+
+
 def require_step_limit(task: Task, fields: dict[str, Any]) -> None:
     """Raise UserError if episodes of the task, with `fields` of its configuration changed, may go on forever."""
     cfg = task.env_class.Cfg.make({**task.fields, **fields})
     if cfg.steps_per_episode < 1:
-        raise UserError(f"Episodes of {task.name} have no step limit (steps_per_episode), so they might never end.")
+        raise UserError(
+            f"Episodes of {task.name} have no step limit (steps_per_episode), so they might never end;"
+            " --num_episodes 0 leaves them out."
+        )
 
 
 def _reason(final_info: dict[str, Any], row: int) -> str:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import numpy as np
 import tyro
-from rich.console import Console
 
+from superdex.lab.apps.counts import Number
 from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.evaluation import require_fit
+from superdex.lab.apps.guard import guarded
+from superdex.lab.apps.options import Seconds, require_at_least, require_duration
 from superdex.lab.apps.recording import Shown, check_video_path, record
-from superdex.lab.apps.tables import make_console
+from superdex.lab.apps.tables import make_console, print_line
 from superdex.lab.apps.train.checkpoints import Checkpoint, CheckpointStore, LoadedPolicy, load_policy
 from superdex.lab.apps.train.run_directory import RunDirectory
+from superdex.physics.rendering import RenderQuality
 
 __all__ = ["History"]
-
-
-def _shown(metavar: str, default: str) -> Any:
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,23 +32,21 @@ class History:
 
     run_dir: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The directory of a run."""
-    video: Annotated[Path | None, _shown("FILE", "RUN/history.mp4")] = None
-    """Write to this .mp4 file."""
-    num_checkpoints: int = 9
+    video: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: RUN/history.mp4)")] = None
+    """Write the video to this .mp4 file."""
+    num_checkpoints: Number = 9
     """How many checkpoints to show at most, evenly chosen, the first and the last among them."""
-    seconds: float = 10.0
+    video_seconds: Seconds = 10.0
     """Length of the video, in simulated time [s]."""
-    quality: Literal["fast", "nice"] = "nice"
-    """Frames that are "fast" lack shadows and smooth edges, and take a sixth of the time on a CPU."""
-    seed: int = 0
-    """Of the environments."""
+    video_quality: RenderQuality = "nice"
+    """Of the video's frames: "nice" has shadows and smooth edges, "fast" takes a sixth of the time on a CPU."""
+    seed: Number = 0
+    """All environments are reset with this seed."""
 
     def run(self) -> int:
         """Film; returns the exit code."""
-        if self.num_checkpoints < 1:
-            raise UserError(f"--num_checkpoints must be at least 1, got {self.num_checkpoints}.")
-        if not 0 < self.seconds < float("inf"):
-            raise UserError(f"--seconds must be positive and finite, got {self.seconds}.")
+        require_at_least(self, num_checkpoints=1, seed=0)
+        require_duration("video_seconds", self.video_seconds)
         run = RunDirectory.open(self.run_dir)
         path = self.video if self.video is not None else self.run_dir / "history.mp4"
         check_video_path("video", path)
@@ -57,11 +55,16 @@ class History:
         ]
         if not loaded:
             raise UserError(f"The run in {self.run_dir} has no checkpoint yet.")
-        with Console(stderr=True).status(f"filming {len(loaded)} checkpoints"):
-            shown = [Shown(each.policy, _caption(each)) for each in loaded]
-            record(loaded[0].task, shown, path, seconds=self.seconds, seed=self.seed, quality=self.quality, alike=True)
-        make_console().print(f"video: {path}", markup=False)
-        return 0
+        return guarded(loaded[0].task, lambda: self._film(loaded, path))
+
+    def _film(self, loaded: list[LoadedPolicy], path: Path) -> None:
+        task = loaded[0].task
+        require_fit(task, loaded[0].policy)
+        record(
+            task, [Shown(each.policy, _caption(each)) for each in loaded], path,
+            seconds=self.video_seconds, seed=self.seed, quality=self.video_quality, alike=True,
+        )  # fmt: skip
+        print_line(make_console(), f"video: {path}")
 
 
 def spread(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
@@ -75,4 +78,4 @@ def spread(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
 def _caption(loaded: LoadedPolicy) -> str:
     info = loaded.info
     trained = "none yet" if info.return_mean is None else f"{info.return_mean:,.0f}"
-    return f"iteration {info.iteration:,}, {info.steps:,} steps\nreturn {trained}"
+    return f"iteration {info.iteration:,}, {info.steps:,} steps\nreturn in training: {trained}"

@@ -4,30 +4,37 @@
 
 Episodes that end in between are followed by the next, so that a policy that falls is seen to try again.
 Each tile has a caption, or says the return of the episode so far.
+
+`film` is the part that any rollout needs: it takes a frame when one is due, and shows how many are done.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.options import require_writable
 from superdex.lab.apps.tasks import Task
-from superdex.lab.apps.video import Frame, VideoWriter, label, require_video_extra, tile
+from superdex.lab.apps.video import Frame, VideoWriter, caption, require_video_extra, tile
 from superdex.lab.gym.rollouts import GaussianMlpPolicy
 from superdex.lab.gym.utils.vector import SceneVectorEnv
+from superdex.physics.rendering import RenderQuality
 
-__all__ = ["Shown", "check_video_path", "record"]
+__all__ = ["Shown", "check_video_path", "film", "record", "tile_size"]
 
 _MAX_RATE = 50.0
-_SIZES = {1: (640, 480), 4: (480, 360)}  # up to so many tiles
-_SMALL = (400, 300)
+_WIDTHS = {1: 640, 2: 480}
+"""Widths of tiles by the number of columns [pixels]; of more columns, all together have about `_WIDTH`."""
+_WIDTH, _LEAST_WIDTH = 1200, 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +54,11 @@ def record(
     *,
     seconds: float,
     seed: int = 0,
-    quality: Literal["fast", "nice"] = "fast",
+    quality: RenderQuality = "fast",
     alike: bool = False,
-) -> int:
-    """Write a video with a tile for each of `shown`; returns the number of its frames.
+    quiet: bool = False,
+) -> None:
+    """Write a video with a tile for each of `shown`; on a terminal, show how far it is.
 
     Args:
         task: what all of them play.
@@ -60,38 +68,83 @@ def record(
         seed: tile i is reset with the seed `seed + i`.
         quality: of frames; "fast" lacks shadows and smooth edges, and takes a sixth of the time on a CPU.
         alike: whether all tiles are reset with `seed` instead, to compare policies.
+        quiet: whether to show nothing, even on a terminal.
 
     Raises:
         UserError: if the extra is missing, `path` cannot be written, or the machine cannot draw.
     """
     require_video_extra()
-    size = next((size for count, size in _SIZES.items() if len(shown) <= count), _SMALL)
-    options = {"render_mode": "rgb_array", "render_size": size, "render_quality": quality}
+    options = {"render_mode": "rgb_array", "render_size": tile_size(len(shown)), "render_quality": quality}
     with SceneVectorEnv(task.factories(len(shown), **options), autoreset_mode=AutoresetMode.SAME_STEP) as envs:
-        rate = 1 / envs.get_attr("dt")[0]
-        stride = math.ceil(rate / _MAX_RATE)
+        dt = float(envs.get_attr("dt")[0])
+        num_steps = max(1, round(seconds / dt))
         observation, _ = envs.reset(seed=[seed] * len(shown) if alike else seed)
         returns = np.zeros(len(shown))
-        first = _picture(envs, shown, returns)
-        height, width, _ = first.shape
-        with VideoWriter(path, (width, height), fps=rate / stride) as video:
-            video.write(first)
-            for step in range(max(1, round(seconds * rate)) - 1):
+        with film(path, dt=dt, num_steps=num_steps, quiet=quiet) as take:
+            for step in range(num_steps):
+                take(step, lambda: _picture(envs.render(), shown, returns))
                 actions = np.concatenate([_act(each, observation, step, row) for row, each in enumerate(shown)])
                 observation, reward, terminated, truncated, _ = envs.step(actions)
-                returns = np.where(terminated | truncated, 0.0, returns + reward)
-                if (step + 1) % stride == 0:
-                    video.write(_picture(envs, shown, returns))
-        return video.num_frames
+                returns[:] = np.where(terminated | truncated, 0.0, returns + reward)
+
+
+@contextmanager
+def film(
+    path: Path, *, dt: float, num_steps: int, quiet: bool = False
+) -> Iterator[Callable[[int, Callable[[], Frame]], None]]:
+    """A video of a rollout, at its own pace; on a terminal, a bar shows how many of its frames are done.
+
+    Args:
+        path: an `.mp4` file; it appears only when the block ends without an exception.
+        dt: duration of a control step [s]; no more frames are taken than players show in a second.
+        num_steps: how many steps there will be.
+        quiet: whether to show nothing, even on a terminal.
+
+    Yields:
+        What is to be called before each step, with its number and what draws a frame, which it does if one is due.
+
+    Raises:
+        UserError: if the extra is missing, `path` cannot be written, or the machine cannot draw.
+    """
+    stride = math.ceil(1 / dt / _MAX_RATE)
+    num_frames = math.ceil(num_steps / stride)
+    progress = _progress(f"filming {path.name}", num_frames, quiet)
+    with VideoWriter(path, fps=1 / dt / stride) as video, progress as advance:
+
+        def take(step: int, draw: Callable[[], Frame]) -> None:
+            if step % stride == 0:
+                try:
+                    frame = draw()
+                except RuntimeError as error:
+                    raise UserError(f"No video can be drawn on this machine: {error}") from error
+                video.write(frame)
+                advance()
+
+        yield take
+
+
+def tile_size(num_tiles: int) -> tuple[int, int]:
+    """Width and height of each tile in a grid of that many [pixels], in which the whole fits on a screen."""
+    columns = math.ceil(math.sqrt(num_tiles))
+    width = _WIDTHS.get(columns, max(_WIDTH // columns, _LEAST_WIDTH))
+    return width, width * 3 // 4
 
 
 def check_video_path(option: str, path: Path) -> None:
     """Raise UserError unless a video can be written to `path`, before the time to make one is spent."""
     require_video_extra()
-    if path.suffix.lower() != ".mp4":
-        raise UserError(f"--{option} {path}: the name must end in .mp4.")
-    if not path.absolute().parent.is_dir():
-        raise UserError(f"--{option} {path}: there is no directory {path.parent}.")
+    require_writable(option, path, ".mp4")
+
+
+@contextmanager
+def _progress(title: str, num_frames: int, quiet: bool) -> Iterator[Callable[[], object]]:
+    """A bar on standard error, if that is a terminal; yields what counts a frame. It is gone in the end."""
+    console = Console(stderr=True)
+    title_column = TextColumn("{task.description}", markup=False)
+    columns = (title_column, BarColumn(), MofNCompleteColumn(), TextColumn("frames"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_interactive) as progress:
+        bar = progress.add_task(title, total=num_frames)
+        yield lambda: progress.advance(bar)
 
 
 def _act(each: Shown, observation: np.ndarray, step: int, row: int) -> np.ndarray:
@@ -99,13 +152,10 @@ def _act(each: Shown, observation: np.ndarray, step: int, row: int) -> np.ndarra
     return each.policy.bounded(each.policy(observation[place], step, place))
 
 
-def _picture(envs: SceneVectorEnv, shown: Sequence[Shown], returns: np.ndarray) -> Frame:
-    try:
-        frames = envs.render()
-    except RuntimeError as error:
-        raise UserError(f"No video can be drawn on this machine: {error}") from error
-    labelled = [
-        label(frame, f"return {so_far:,.0f}" if each.caption is None else each.caption)
-        for frame, each, so_far in zip(frames, shown, returns, strict=True)
-    ]
-    return labelled[0] if len(labelled) == 1 else tile(labelled)
+def _picture(frames: Sequence[Frame], shown: Sequence[Shown], returns: np.ndarray) -> Frame:
+    return tile(
+        [
+            caption(frame, f"return {so_far:,.0f}" if each.caption is None else each.caption)
+            for frame, each, so_far in zip(frames, shown, returns, strict=True)
+        ]
+    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
@@ -18,11 +17,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from superdex.lab.apps.counts import Count, Number
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.recording import check_video_path
-from superdex.lab.apps.tables import make_console, make_table
+from superdex.lab.apps.guard import guarded
+from superdex.lab.apps.options import OutputFile, TaskName, require_at_least, require_duration
+from superdex.lab.apps.recording import check_video_path, film, tile_size
+from superdex.lab.apps.tables import make_console, make_table, print_line
 from superdex.lab.apps.tasks import CfgOption, Task, find_task, parse_cfg
-from superdex.lab.apps.video import VideoWriter, label, tile
+from superdex.lab.apps.video import caption, tile
 from superdex.lab.gym.utils.vector import SceneVectorEnv
 from superdex.physics.rendering import Frame, RenderQuality, Viewer
 
@@ -34,7 +36,6 @@ SWEEP_SECONDS = 2.0
 """How long a sweep stays with each entry of an action: from the middle to one end, to the other, and back."""
 
 _DEFAULT_SECONDS = 10.0
-_MAX_FPS = 50.0
 _MAX_ROWS = 12
 
 
@@ -55,122 +56,107 @@ class Episode:
 class Run:
     """Run a task with actions that need no policy: in a window, into a video, or for its returns alone."""
 
-    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
-    """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0), or a class of your own, as
-    module:Class."""
+    task: TaskName
+    """What to run."""
     cfg: CfgOption = ()
     """Fields of the task's configuration, as in --cfg steps_per_episode=500 randomize_physics=0.2."""
     actions: Actions = "random"
     """random: drawn anew in every step; zero; sweep: one entry after another goes slowly through its range."""
-    num_envs: int = 1
+    num_envs: Number = 1
     """Environments; a video shows all of them in a grid, a window the first."""
-    num_steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: see --seconds)")] = None
+    num_steps: Annotated[Count, tyro.conf.arg(help_behavior_hint="(default: see --seconds)")] = None
     """Control steps to take."""
     seconds: Annotated[
         float | None, tyro.conf.arg(metavar="S", help_behavior_hint="(default: 10, or until the window is closed)")
     ] = None
     """Simulated time to run for [s]; not together with --num_steps."""
-    video: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    video: OutputFile = None
     """Write a video to this .mp4 file."""
+    video_quality: RenderQuality = "nice"
+    """Of the video's frames: "nice" has shadows and smooth edges, "fast" takes a sixth of the time on a CPU."""
     viewer: bool = False
     """Show it in a window, at the pace of real time."""
-    quality: RenderQuality = "nice"
-    """Of the video's frames: "nice" has shadows and smooth edges, "fast" takes a sixth of the time on a CPU."""
-    seed: int = 0
+    seed: Number = 0
     """Environment i is reset with the seed seed + i; random actions follow from it, too."""
 
     def run(self) -> int:
         """Run and print a table of episodes; returns the exit code."""
         task = find_task(self.task, parse_cfg(self.cfg))
         self._check()
-        rendering = {} if self.video is None else {"render_mode": "rgb_array", "render_quality": self.quality}
-        factories = task.factories(self.num_envs, **rendering)
+        return guarded(task, lambda: self._show(task))
+
+    def _show(self, task: Task) -> None:
+        factories = task.factories(self.num_envs, **self._rendering())
         with SceneVectorEnv(factories, autoreset_mode=AutoresetMode.SAME_STEP) as envs:
             episodes = self._roll_out(task, envs)
         console = make_console()
         console.print(episode_table(f"{task.name}, {self.actions} actions", episodes))
         if self.video is not None:
-            console.print(f"video: {self.video}", markup=False)
+            print_line(console, f"video: {self.video}")
         elif not self.viewer:
-            console.print("To see it, add --video FILE.mp4, or --viewer where there is a display.", markup=False)
-        return 0
+            print_line(console, "To see it, add --video FILE.mp4, or --viewer where there is a display.")
 
     def _check(self) -> None:
         """Raise before time is wasted."""
-        for option, least in (("num_envs", 1), ("num_steps", 1), ("seed", 0)):
-            value = getattr(self, option)
-            if value is not None and value < least:
-                raise UserError(f"--{option} must be at least {least}, got {value}.")
-        if self.seconds is not None and not 0 < self.seconds < math.inf:
-            raise UserError(f"--seconds must be positive and finite, got {self.seconds}.")
+        require_at_least(self, num_envs=1, num_steps=1, seed=0)
+        if self.seconds is not None:
+            require_duration("seconds", self.seconds)
         if self.seconds is not None and self.num_steps is not None:
             raise UserError("--num_steps and --seconds both say how long to run: give one of them.")
         if self.video is not None:
             check_video_path("video", self.video)
 
+    def _rendering(self) -> dict[str, Any]:
+        """The fields of the task's configuration that a video asks for."""
+        if self.video is None:
+            return {}
+        size = tile_size(self.num_envs)
+        return {"render_mode": "rgb_array", "render_size": size, "render_quality": self.video_quality}
+
     def _roll_out(self, task: Task, envs: SceneVectorEnv) -> list[Episode]:
         dt = float(envs.get_attr("dt")[0])
         actions = make_actions(self.actions, envs.single_action_space, self.num_envs, dt, self.seed)
         envs.reset(seed=self.seed)
+        log, steps = _Log(self.num_envs), self._steps(dt)
         with ExitStack() as stack:
-            shows = [show for show in (self._open_viewer(stack, envs), self._open_video(stack, envs, dt)) if show]
-            stack.enter_context(Console(stderr=True).status(f"running {task.name}"))
-            log = _Log(self.num_envs)
-            for step in self._steps(dt):
-                going_on = [show(step) for show in shows]
-                if not all(going_on):
-                    break
+            viewer = stack.enter_context(self._open_viewer(envs)) if self.viewer else None
+            if self.video is not None:
+                take = stack.enter_context(film(self.video, dt=dt, num_steps=len(steps)))
+            else:
+                take = None
+                stack.enter_context(Console(stderr=True).status(f"running {task.name}"))
+            for step in steps:
+                if take is not None:
+                    take(step, lambda: self._picture(envs, step * dt))  # noqa: B023 (called before the next step)
+                if viewer is not None:
+                    viewer.show(envs.physics.state[0])
+                    if not viewer.is_running:
+                        break
                 result = envs.step(actions(step))
                 log.add(result.reward, result.terminated, result.truncated, result.info)
         return log.episodes()
 
-    def _steps(self, dt: float) -> Iterator[int]:
+    def _steps(self, dt: float) -> range:
         """The numbers of the steps to take: without end for a window, if nothing else is said."""
         num_steps = self.num_steps
         if num_steps is None and self.seconds is None and self.viewer and self.video is None:
             num_steps = 2**62
-        yield from range(num_steps or max(1, round((self.seconds or _DEFAULT_SECONDS) / dt)))
+        return range(num_steps or max(1, round((self.seconds or _DEFAULT_SECONDS) / dt)))
 
-    def _open_viewer(self, stack: ExitStack, envs: SceneVectorEnv) -> Callable[[int], bool] | None:
-        """What shows the first environment in a window, and says whether to go on."""
-        if not self.viewer:
-            return None
+    def _open_viewer(self, envs: SceneVectorEnv) -> Viewer:
+        """A window on the first environment."""
         env = envs.envs[0].unwrapped
         try:
-            viewer = stack.enter_context(Viewer(env.scene.simulated_model, env.view))  # type: ignore[attr-defined]
+            return Viewer(env.scene.simulated_model, env.view)  # type: ignore[attr-defined]
         except RuntimeError as error:
             raise UserError(f"--viewer: {error}") from error
 
-        def show(step: int) -> bool:
-            viewer.show(envs.physics.state[0])
-            return viewer.is_running
-
-        return show
-
-    def _open_video(self, stack: ExitStack, envs: SceneVectorEnv, dt: float) -> Callable[[int], bool] | None:
-        """What adds a frame to the video, if it is due; the rate is cut to what players show."""
-        if self.video is None:
-            return None
-        stride = math.ceil(1 / dt / _MAX_FPS)
-        try:
-            height, width, _ = self._picture(envs, 0, dt).shape
-        except RuntimeError as error:
-            raise UserError(f"--video: {error}") from error
-        video = stack.enter_context(VideoWriter(self.video, (width, height), 1 / dt / stride))
-
-        def show(step: int) -> bool:
-            if step % stride == 0:
-                video.write(self._picture(envs, step, dt))
-            return True
-
-        return show
-
-    def _picture(self, envs: SceneVectorEnv, step: int, dt: float) -> Frame:
+    def _picture(self, envs: SceneVectorEnv, time: float) -> Frame:
         picture = tile(envs.render())
         if self.actions != "sweep":
             return picture
         size = envs.single_action_space.shape[0]
-        return label(picture, f"action {int(step * dt / SWEEP_SECONDS) % size + 1} of {size}")
+        return caption(picture, f"action {int(time / SWEEP_SECONDS) % size + 1} of {size}")
 
 
 def make_actions(kind: Actions, space: Box, num_envs: int, dt: float, seed: int) -> Callable[[int], NDArray]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["make_console", "make_table"]
+__all__ = ["make_console", "make_table", "print_line"]
 
 _WIDTH_OF_FILES = 140
 
@@ -18,6 +18,11 @@ _WIDTH_OF_FILES = 140
 def make_console() -> Console:
     """Standard output; wide enough for our tables when it is a file or a pipe."""
     return Console(width=None if sys.stdout.isatty() else _WIDTH_OF_FILES, highlight=False)
+
+
+def print_line(console: Console, text: str) -> None:
+    """Print `text` as it is and on one line, so that a path in it can be copied."""
+    console.print(text, markup=False, soft_wrap=True)
 
 
 def make_table(title: str, *columns: str, text: Container[str] = (), caption: str | None = None) -> Table:

@@ -1,0 +1,69 @@
+"""A task that fails, as its author is told by the commands that run it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from superdex.lab.apps.guard import guarded
+from superdex.lab.apps.main import main
+from superdex.lab.apps.tasks import find_task
+from superdex.lab.apps.train.checkpoints import load_policy
+from superdex.lab.apps.train.policy_file import PolicyInfo, save_policy
+
+TASK = """
+from superdex.lab.gym.envs.benchmarks.cartpole_env import CartPoleEnv
+
+
+class FaultyEnv(CartPoleEnv):
+    def _apply_action(self, sim, action):
+        raise ZeroDivisionError("in the task's own code")
+"""
+ID = "faulty_tasks:FaultyEnv"
+
+
+@pytest.fixture
+def _faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "faulty_tasks.py").write_text(TASK)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    sys.modules.pop("faulty_tasks", None)
+
+
+def of_faulty_task(finished: Path, path: Path) -> Path:
+    """A copy of the run in which all policies are said to be of the faulty task."""
+    shutil.copytree(finished, path)
+    for file in path.rglob("actor.npz"):
+        info = PolicyInfo(task_id=ID, steps=0, iteration=0, return_mean=None, length_mean=None)
+        save_policy(file, load_policy(file).policy, info)
+    return path
+
+
+@pytest.mark.usefixtures("_faulty")
+@pytest.mark.parametrize("command", ["run", "play", "history"])
+def test_author_sees_own_code_and_a_remedy(
+    command: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subject = ID if command == "run" else str(of_faulty_task(finished, tmp_path / "run"))
+
+    assert main([command, subject]) == 1
+
+    told = capsys.readouterr().err
+    assert told.startswith(f"superdex: error: the task {ID} failed.\n")
+    assert "ZeroDivisionError: in the task's own code\n" in told
+    assert told.count('  File "') == 1
+    assert told.endswith(f"To see what is wrong with the task: superdex check {ID}\n")
+    assert list(tmp_path.rglob(".unfinished-*")) == []
+
+
+def test_bug_of_ours_keeps_its_traceback() -> None:
+    def work() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        guarded(find_task("CartPole"), work)
