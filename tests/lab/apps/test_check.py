@@ -56,7 +56,7 @@ def test_modules_are_found_in_the_working_directory(
     [
         (["CartPolle"], "There is no task 'CartPolle'. Did you mean 'CartPole'?"),
         (["no_such_module:Env"], "Module 'no_such_module' cannot be imported: ModuleNotFoundError: No module named"),
-        ([f"{MODULE}:Healty"], f"Module '{MODULE}' has no 'Healty'. Did you mean 'Healthy'?"),
+        ([f"{MODULE}:Healty"], f"Module '{MODULE}' has no 'Healty', and registers no such id. Did you mean 'Healthy'?"),
         ([f"{MODULE}:Cfg"], f"{MODULE}:Cfg is not a class that derives from MochiEnv. "),
         (
             ["Ant", "--cfg", "use_damping"],

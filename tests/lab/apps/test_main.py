@@ -1,62 +1,13 @@
-"""The `superdex` command: help, `list`, and what it says to wrong use."""
+"""The `superdex` command: help, `list`, and what it says to wrong use and Ctrl-C."""
 
 import subprocess
 import sys
 
 import pytest
 
-from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.main import main
-from superdex.lab.apps.tasks import all_tasks, find_task
+from superdex.lab.apps.tasks import all_tasks
 from superdex.lab.gym import TASKS
-from superdex.lab.gym.envs.benchmarks.ant_env import AntCfg, AntEnv
-from tests.lab.gym.envs.tasks import PendulumEnv
-
-
-@pytest.mark.parametrize("name", ["Ant", "Ant-v0", "superdex_gym/Ant-v0"])
-def test_task_is_found_by_each_of_its_names(name):
-    task = find_task(name)
-
-    assert task.task_id == "superdex_gym/Ant-v0"
-    assert task.env_class is AntEnv
-
-
-def test_variant_has_its_fields():
-    env = find_task("AntRotationVector").make(steps_per_episode=7)
-
-    assert env.cfg == AntCfg(use_rotation_vector=True, steps_per_episode=7)
-    env.close()
-
-
-def test_own_class_is_a_task():
-    task = find_task("tests.lab.gym.envs.tasks:PendulumEnv")
-
-    assert task.name == "Pendulum"
-    assert task.env_class is PendulumEnv
-    env = task.make(steps_per_episode=7)
-    assert type(env) is PendulumEnv
-    assert env.cfg.steps_per_episode == 7
-    env.close()
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("tests.lab.gym.envs.tasks:PendulumEnvv", r"has no 'PendulumEnvv'\. Did you mean 'PendulumEnv'\?"),
-        ("tests.lab.gym.envs.tasks:np", "is not a class that derives from MochiEnv"),
-        ("tests.no_such_module:PendulumEnv", "cannot be imported: ModuleNotFoundError"),
-    ],
-)
-def test_own_class_that_is_none_is_told_at_once(name, message):
-    with pytest.raises(UserError, match=message):
-        find_task(name)
-
-
-def test_unknown_task_names_the_nearest_or_all():
-    with pytest.raises(UserError, match=r"There is no task 'cartpol'\. Did you mean 'CartPole'\?"):
-        find_task("cartpol")
-    with pytest.raises(UserError, match=r"There is no task 'Walker'\. There are: Ant, .*HalfCheetah"):
-        find_task("Walker")
 
 
 def test_list_shows_every_task_with_its_sizes_and_rates(capsys):
@@ -79,7 +30,7 @@ def test_help(args, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith(" ".join(["usage: superdex", *args[:-1]]))
     if args[0] == "bench":
-        for option in ("env", "sections", "num_workers", "num_envs_per_worker", "threads", "num_steps", "json", "plot"):
+        for option in ("env", "sections", "num_workers", "num_envs_per_worker", "num_threads", "num_steps", "json", "plot"):
             assert f"--{option} " in printed
         assert "None" not in printed
 
@@ -96,7 +47,7 @@ def test_help(args, capsys):
         (["--num_workers", "0"], "--num_workers must be at least 1, got 0."),
         (["--num-workers", "2", "-1"], "--num_workers must be at least 1, got -1."),
         (["--num-envs-per-worker", "0"], "--num_envs_per_worker must be at least 1, got 0."),
-        (["--threads", "0"], "--threads must be at least 1, got 0."),
+        (["--num_threads", "0"], "--num_threads must be at least 1, got 0."),
         (["--rounds", "0"], "--rounds must be at least 1, got 0."),
         (["--num_steps", "0"], "--num_steps must be at least 1, got 0."),
         (["--min-seconds", "nan"], "--min_seconds must be positive, got nan."),
@@ -126,6 +77,26 @@ def test_plot_without_matplotlib_names_the_extra(capsys, monkeypatch):
     assert "pip install 'superdex-gym[plot]'" in capsys.readouterr().err
 
 
-def test_command_does_not_import_matplotlib():
-    program = "import sys, superdex.lab.apps.main; sys.exit('matplotlib' in sys.modules)"
+def test_ctrl_c_while_the_command_is_imported_is_answered():
+    program = """
+import sys
+from superdex.lab.apps.main import main
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+sys.exit(main(["list"]))
+"""
+    result = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "superdex: interrupted\n")
+
+
+def test_command_and_training_from_python_are_light_to_import():
+    heavy = "{'matplotlib', 'ray', 'stable_baselines3', 'torch'}"
+    program = (
+        f"import sys, superdex.lab.apps.commands, superdex.lab.apps.train; sys.exit(bool({heavy} & {{*sys.modules}}))"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

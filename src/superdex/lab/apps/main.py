@@ -8,38 +8,18 @@
     superdex play runs/CartPole-20260101-120000     # how good it is
     superdex history runs/CartPole-20260101-120000  # how it came about
 
-A subcommand is a dataclass: its fields are the options, their docstrings the
-help, and `run` does the work and returns the exit code.
+The subcommands are in `superdex.lab.apps.commands`.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
 
-import tyro
-
-from superdex.lab.apps.bench.command import Bench
-from superdex.lab.apps.check import Check
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.history import History
-from superdex.lab.apps.listing import List
-from superdex.lab.apps.play import Play
-from superdex.lab.apps.run import Run
-from superdex.lab.apps.train.command import Train
+from superdex.lab.apps.termination import orderly_termination
 
 __all__ = ["main"]
-
-Command = (
-    Annotated[Bench, tyro.conf.subcommand("bench", prefix_name=False)]
-    | Annotated[Check, tyro.conf.subcommand("check", prefix_name=False)]
-    | Annotated[History, tyro.conf.subcommand("history", prefix_name=False)]
-    | Annotated[List, tyro.conf.subcommand("list", prefix_name=False)]
-    | Annotated[Play, tyro.conf.subcommand("play", prefix_name=False)]
-    | Annotated[Run, tyro.conf.subcommand("run", prefix_name=False)]
-    | Annotated[Train, tyro.conf.subcommand("train", prefix_name=False)]
-)
 
 _MISUSE = 2
 _INTERRUPTED = 130
@@ -51,21 +31,17 @@ def main(args: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: from the parser, after `--help` (code 0) or an option it cannot read (code 2).
     """
-    command = tyro.cli(
-        Command,
-        prog="superdex",
-        description="Train robot policies with large batches of MuJoCo environments.",
-        args=args,
-        use_underscores=True,  # in the help; on the command line, both spellings work
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
-    )
     try:
-        return command.run()
+        from superdex.lab.apps.commands import parse  # takes a second, in which Ctrl-C is to be answered, too
+
+        command = parse(args)
+        with orderly_termination():
+            return command.run()
     except UserError as error:
         print(f"superdex: error: {error}", file=sys.stderr)
         return _MISUSE
-    except KeyboardInterrupt:
-        print("superdex: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print("\n".join(["superdex: interrupted", *getattr(interrupt, "__notes__", ())]), file=sys.stderr)
         return _INTERRUPTED
 
 

@@ -2,6 +2,8 @@
 
 import io
 import math
+import signal
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.tasks import all_tasks
+from superdex.lab.apps.tasks import all_tasks, find_task, task_of_class
 from superdex.lab.apps.train.atomic import new_directory, replace_file
 from superdex.lab.apps.train.config import Stepping, TrainConfig
 from superdex.lab.apps.train.curve import draw_learning_curve
@@ -21,8 +23,10 @@ from superdex.lab.apps.train.progress import ProgressLog, ProgressRow
 from superdex.lab.apps.train.recipe import Recipe
 from superdex.lab.apps.train.recipes import RECIPES, recipe_for
 from superdex.lab.apps.train.run_directory import RunDirectory
+from superdex.lab.gym.envs.benchmarks.cartpole_env import CartPoleEnv
 from superdex.lab.gym.rollouts import EpisodeStatistics
 from superdex.lab.gym.utils.vector import HybridVectorEnv, SceneVectorEnv
+from tests.lab.apps.own_tasks import SMALL, OwnEnv
 
 
 def make_row(iteration, **values):
@@ -39,8 +43,53 @@ def make_config(**values):
 
 def test_recipes_are_of_tasks_and_all_others_get_one():
     assert RECIPES.keys() <= {task.name for task in all_tasks()}
-    assert recipe_for("CartPole") is RECIPES["CartPole"]
-    assert recipe_for("GymnasiumHumanoid") == Recipe()
+    assert recipe_for(find_task("CartPole")) is RECIPES["CartPole"]
+    assert recipe_for(find_task("GymnasiumHumanoid")) == Recipe()
+
+
+def test_class_of_ones_own_has_the_default_recipe_but_for_its_hyperparameters():
+    assert recipe_for(task_of_class(CartPoleEnv)) == Recipe()  # a namesake does not get ours
+    assert recipe_for(task_of_class(OwnEnv)) == Recipe(**SMALL, gamma=0.9)
+    assert recipe_for(find_task(f"{OwnEnv.__module__}:own/Cart")) == Recipe(**SMALL, gamma=0.9)
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "message"),
+    [
+        ({"gama": 0.9}, r"OwnEnv\.hyperparameters: There is no setting 'gama'\. Did you mean 'gamma'\?"),
+        ({"gamma": 1.1}, r"OwnEnv\.hyperparameters: --gamma must be from 0 to 1, got 1\.1\."),
+        ([("gamma", 0.9)], r"OwnEnv\.hyperparameters must be a dict of settings, as in \{'gamma': 0\.98\}, got \["),
+    ],
+)
+def test_wrong_hyperparameters_are_told_with_their_class(hyperparameters, message, monkeypatch):
+    monkeypatch.setattr(OwnEnv, "hyperparameters", hyperparameters)
+    with pytest.raises(UserError, match=message):
+        recipe_for(task_of_class(OwnEnv))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"total_steps": 3.5}, r"--total_steps must be a whole number, got 3\.5\."),
+        ({"num_envs": True}, r"--num_envs must be a whole number, got True\."),
+        ({"n_steps": math.inf}, r"--n_steps must be a whole number, got inf\."),
+        ({"gamma": "0.9"}, r"--gamma must be a number, got '0\.9'\."),
+        ({"activation": "elu"}, r"--activation must be relu or tanh, got 'elu'\."),
+        ({"normalize_rewards": 1}, r"--normalize_rewards must be True or False, got 1\."),
+        ({"hidden_sizes": 64}, r"--hidden_sizes must be several whole numbers, as in \(64, 64\), got 64\."),
+        ({"hidden_sizes": (64, 0.5)}, r"--hidden_sizes must be a whole number, got 0\.5\."),
+    ],
+)
+def test_values_of_wrong_types_are_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        Recipe().with_settings(settings)
+
+
+def test_numbers_become_plain():
+    recipe = Recipe(total_steps=1e6, gamma=1, hidden_sizes=[np.int64(8), 8.0], learning_rate=np.float32(0.5))
+
+    values = recipe.total_steps, recipe.gamma, recipe.hidden_sizes, recipe.learning_rate
+    assert repr(values) == "(1000000, 1.0, (8, 8), 0.5)"
 
 
 def test_config_comes_back_from_its_file():
@@ -174,6 +223,38 @@ def test_unwritable_run_directory_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     with pytest.raises(UserError, match=r"--run_dir .*/run cannot be written: Permission denied\."):
         RunDirectory.create(tmp_path / "run", make_config())
+
+
+def test_abandoned_run_leaves_what_is_not_its_own(tmp_path):
+    (tmp_path / "mine").mkdir()
+    for name, files in (("new", []), ("mine", []), ("used", ["notes.txt"])):
+        run = RunDirectory.create(tmp_path / name, make_config())
+        for file in files:
+            (run.path / file).touch()
+        (run.checkpoints / ".unfinished-x").mkdir()
+        run.abandon()
+
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["mine", "used", "used/notes.txt"]
+
+
+def test_run_that_cannot_be_begun_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(RunDirectory, "write_versions", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        RunDirectory.create(tmp_path / "run", make_config())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interruption_leaves_other_threads_alone():
+    handler, seen = signal.getsignal(signal.SIGINT), []
+
+    def enter():
+        with Interruption(announce=True):
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert seen == [handler]
 
 
 def test_learning_rate_follows_the_schedule():

@@ -13,6 +13,7 @@ from superdex.lab.apps.train.command import Train
 from superdex.lab.apps.train.config import Stepping
 from superdex.lab.apps.train.progress import ProgressLog
 from superdex.lab.apps.train.run_directory import RunDirectory
+from superdex.lab.apps.train.settings import resumed_config
 from superdex.lab.gym.rollouts import EpisodeStatistics
 from tests.lab.apps.train import runs
 from tests.lab.apps.train.test_parts import make_config
@@ -83,9 +84,10 @@ def test_what_steps_a_resumed_run_follows_from_its_flags():
         Train(no_ray=True): Stepping(num_workers=2, num_threads=8),
         Train(no_ray=True, num_workers=4): Stepping(num_workers=4, num_threads=8),
         Train(num_threads=2, ray=()): Stepping(num_workers=2, num_threads=2, ray=True),
+        Train(ray=("a:1",)): Stepping(num_workers=2, num_threads=8, ray=True, ray_address="a:1"),
     }
     for command, expected in changes.items():
-        assert config.continued(total_steps=None, stepping=command._stepping()).stepping == expected
+        assert resumed_config(config, command._settings(), "run", 0).stepping == expected
 
 
 def test_best_policy_and_what_is_fair_survive_resuming(tmp_path, monkeypatch, interrupted_after):
@@ -115,7 +117,7 @@ def test_second_ctrl_c_stops_at_once(tmp_path, interrupted_after, capsys):
     newest = CheckpointStore(RunDirectory(path).checkpoints).newest()
     assert newest.steps == runs.FLAGS["checkpoint_every"]
     assert (
-        f"the last checkpoint is {newest.path}; to continue: superdex train --resume {path}" in capsys.readouterr().err
+        f"The last checkpoint is {newest.path}; to continue: superdex train --resume {path}" in capsys.readouterr().err
     )
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -99,6 +99,20 @@ def test_off_a_terminal_it_prints_plain_lines(tmp_path, capsys):
     assert "stepping" in printed.split("wall time")[1]
 
 
+def test_ctrl_c_while_filming_leaves_a_finished_run(tmp_path, monkeypatch, capsys):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("superdex.lab.apps.train.session.record", interrupt)
+    args = runs.arguments(tmp_path / "run", total_steps=runs.STEPS_PER_ITERATION)
+    args.remove("--no-video")
+
+    assert main(args) == 0
+
+    assert f"no video: interrupted. To make one: superdex play {tmp_path / 'run'} --video" in capsys.readouterr().out
+    assert RunDirectory(tmp_path / "run").summary.exists()
+
+
 def test_run_without_a_finished_episode_has_a_best_policy_all_the_same(tmp_path, capsys):
     path = tmp_path / "run"
     assert main(runs.arguments(path, total_steps=32, num_envs=4, n_steps=8)) == 0
@@ -132,7 +146,8 @@ def test_own_class_is_trained_in_workers_resumed_and_played(tmp_path, monkeypatc
     args = runs.arguments(Path("short"), num_workers=2, total_steps=2 * runs.STEPS_PER_ITERATION)
     args[1] = "my_tasks:ShortEnv"
     assert main([*args, "--cfg", "steps_per_episode=4", "free_pole=False"]) == 0
-    assert runs.resume(Path("short"), "--total_steps", str(4 * runs.STEPS_PER_ITERATION)) == 0
+    goal = str(4 * runs.STEPS_PER_ITERATION)
+    assert runs.resume(Path("short"), "--total_steps", goal, "--num_workers", "0") == 0
     capsys.readouterr()
     assert runs.resume(Path("short"), "--cfg", "steps_per_episode=5") == 2
     assert (

@@ -1,1 +1,14 @@
-"""`superdex train`: PPO on large batches, from the command line to a policy, its curve and its video."""
+"""`superdex train`: PPO on large batches, from the command line or from Python, to a policy, its curve and its video.
+
+    from superdex.lab.apps.train import train
+
+    result = train("CartPole", total_steps=1e6, run_dir="runs/mine")
+    print(result.return_mean)
+
+Heavy libraries are imported only when training begins.
+"""
+
+from superdex.lab.apps.train.launch import resume, train
+from superdex.lab.apps.train.summary import TrainResult
+
+__all__ = ["TrainResult", "resume", "train"]

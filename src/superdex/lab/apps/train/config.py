@@ -14,6 +14,7 @@ from typing import Any, Self
 from superdex.lab.apps.bench.machine import num_usable_cpus
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.tasks import Task, find_task
+from superdex.lab.apps.train.checking import require, whole
 from superdex.lab.apps.train.recipe import Recipe
 
 __all__ = ["Stepping", "TrainConfig"]
@@ -45,8 +46,8 @@ class Stepping:
 
     def __post_init__(self) -> None:
         for name in ("num_workers", "num_threads", "num_threads_per_worker"):
-            if getattr(self, name) < 0:
-                raise UserError(f"--{name} must not be negative, got {getattr(self, name)}.")
+            object.__setattr__(self, name, whole(name, getattr(self, name)))
+            require(getattr(self, name) >= 0, name, "must not be negative", getattr(self, name))
         if self.ray_address is not None and self.ray_address.startswith("ray://"):
             raise UserError(
                 f"--ray takes host:port of a cluster that this machine is a node of, or auto, got {self.ray_address}."
@@ -91,12 +92,12 @@ class TrainConfig:
     """Threads for the networks; 0 becomes 1 for small ones, which are fastest so, and `num_threads` for others."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**31:
-            raise UserError(f"--seed must be from 0 to {2**31 - 1}, got {self.seed}.")
-        if self.checkpoint_every < 1:
-            raise UserError(f"--checkpoint_every must be at least 1, got {self.checkpoint_every}.")
-        if self.num_learning_threads < 0:
-            raise UserError(f"--num_learning_threads must not be negative, got {self.num_learning_threads}.")
+        for name in ("seed", "checkpoint_every", "num_learning_threads"):
+            object.__setattr__(self, name, whole(name, getattr(self, name)))
+        require(0 <= self.seed < 2**31, "seed", f"must be from 0 to {2**31 - 1}", self.seed)
+        require(self.checkpoint_every >= 1, "checkpoint_every", "must be at least 1", self.checkpoint_every)
+        threads = self.num_learning_threads
+        require(threads >= 0, "num_learning_threads", "must not be negative", threads)
         if self.num_learning_threads == 0:
             small = max(self.recipe.hidden_sizes) <= _SMALL
             object.__setattr__(self, "num_learning_threads", 1 if small else self.stepping.num_threads)

@@ -135,6 +135,8 @@ def describe(row: ProgressRow, best: float | None) -> tuple[str, str, str]:
 
 def make_display(console: Console, steps: int, total: int, interruption: Interruption) -> Display:
     """The display that suits `console`."""
+    if console.quiet:
+        return Display(steps, total)
     if console.is_terminal:
         return LiveDisplay(console, steps, total, interruption)
     return LineDisplay(console, steps, total)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from types import FrameType
 from typing import Self
 
@@ -17,6 +18,8 @@ _NOTE = "\nsaving after this iteration; Ctrl-C again stops at once\n"
 class Interruption:
     """A context in which SIGINT (Ctrl-C) and SIGTERM set `requested`; a second one raises KeyboardInterrupt.
 
+    Signals are the main thread's affair: in another one, the context does nothing.
+
     Args:
         announce: whether to say so on standard error; otherwise the caller shows it.
     """
@@ -27,7 +30,8 @@ class Interruption:
         self._announce = announce
 
     def __enter__(self) -> Self:
-        self._previous = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        numbers = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
+        self._previous = {number: signal.signal(number, self._handle) for number in numbers}
         return self
 
     def __exit__(self, *exc_info: object) -> None:

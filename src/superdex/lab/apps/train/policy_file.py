@@ -68,7 +68,7 @@ def read_policy(path: Path) -> tuple[GaussianMlpPolicy, PolicyInfo]:
         known = (header.pop("format"), header.pop("version")) == (_FORMAT, _VERSION)
         policy, info = GaussianMlpPolicy.from_state(arrays), PolicyInfo(**header)
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{str(path)!r} is not a whole {_FORMAT} file ({error}).") from error
+        raise ValueError(f"{str(path)!r} is not a whole {_FORMAT} file.") from error
     if not known:
         raise ValueError(f"{str(path)!r} is of another version; this release reads version {_VERSION}.")
     return policy, info

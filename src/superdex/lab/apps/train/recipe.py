@@ -6,12 +6,16 @@ A `Recipe` is checked when it is made. `RecipeOptions` is the same with None for
 from __future__ import annotations
 
 import math
-from dataclasses import Field, dataclass, field, fields, make_dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields, make_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
 
+from superdex.lab.apps.counts import Count, Counts, Real
 from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.lookup import nearest
+from superdex.lab.apps.train.checking import real, require, whole
 
 __all__ = ["Recipe", "RecipeOptions"]
 
@@ -64,24 +68,37 @@ class Recipe:
     """Whether rewards are divided by the running standard deviation of the discounted return."""
 
     def __post_init__(self) -> None:
+        for name, hint in get_type_hints(Recipe).items():
+            object.__setattr__(self, name, _typed(name, hint, getattr(self, name)))
         for name in ("num_envs", "total_steps", "n_steps", "n_epochs", "n_minibatches"):
-            _require(getattr(self, name) >= 1, name, "must be at least 1", getattr(self, name))
+            require(getattr(self, name) >= 1, name, "must be at least 1", getattr(self, name))
         for name in ("learning_rate", "clip_range", "max_grad_norm"):
-            _require(0 < getattr(self, name) < math.inf, name, "must be positive and finite", getattr(self, name))
+            require(0 < getattr(self, name) < math.inf, name, "must be positive and finite", getattr(self, name))
         for name in ("gamma", "gae_lambda"):
-            _require(0 <= getattr(self, name) <= 1, name, "must be from 0 to 1", getattr(self, name))
+            require(0 <= getattr(self, name) <= 1, name, "must be from 0 to 1", getattr(self, name))
         for name in ("ent_coef", "vf_coef", "target_kl"):
-            _require(0 <= getattr(self, name) < math.inf, name, "must be finite and not negative", getattr(self, name))
-        _require(math.isfinite(self.log_std_init), "log_std_init", "must be finite", self.log_std_init)
+            require(0 <= getattr(self, name) < math.inf, name, "must be finite and not negative", getattr(self, name))
+        require(math.isfinite(self.log_std_init), "log_std_init", "must be finite", self.log_std_init)
         sizes = " ".join(map(str, self.hidden_sizes)) or "none"
-        _require(
-            bool(self.hidden_sizes) and min(self.hidden_sizes) >= 1, "hidden_sizes", "must be at least 1 each", sizes
-        )
+        positive = bool(self.hidden_sizes) and min(self.hidden_sizes) >= 1
+        require(positive, "hidden_sizes", "must be at least 1 each", sizes)
         if self.steps_per_iteration % self.n_minibatches or self.batch_size < 2:
             raise UserError(
                 f"--n_minibatches must divide the {self.steps_per_iteration:,} steps of an iteration ({self.num_envs:,}"
                 f" environments x {self.n_steps:,} steps) into parts of at least 2, got {self.n_minibatches:,}."
             )
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Recipe:
+        """This recipe with some settings changed.
+
+        Raises:
+            UserError: if there is no setting of a name, or a value is impossible; the message names the flag.
+        """
+        known = [each.name for each in fields(Recipe)]
+        for name in settings:
+            if name not in known:
+                raise UserError(f"There is no setting {name!r}. {nearest(str(name), known)}")
+        return replace(self, **settings)
 
     @property
     def steps_per_iteration(self) -> int:
@@ -94,18 +111,30 @@ class Recipe:
         return self.steps_per_iteration // self.n_minibatches
 
 
-def _require(condition: bool, option: str, rule: str, value: object) -> None:
-    if not condition:
-        raise UserError(f"--{option} {rule}, got {value}.")
+def _typed(name: str, hint: Any, value: Any) -> Any:
+    """`value` as plain data of the type `hint`, which a setting has."""
+    if hint is int:
+        return whole(name, value)
+    if hint is float:
+        return real(name, value)
+    if hint is bool:
+        require(isinstance(value, bool), name, "must be True or False", repr(value))
+        return value
+    if get_origin(hint) is Literal:
+        require(value in get_args(hint), name, f"must be {' or '.join(get_args(hint))}", repr(value))
+        return value
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    require(several, name, "must be several whole numbers, as in (64, 64)", repr(value))
+    return tuple(whole(name, each) for each in value)
 
 
 def _option(recipe_field: Field[Any], hint: Any) -> tuple[str, Any, Any]:
     """A flag for a field of `Recipe`: of the same type, or None for the recipe's value."""
-    choices = get_args(hint) if get_origin(hint) is Literal else ()
-    kinds = {int: "N", float: "X", bool: "{True,False}"}
-    metavar = f"{{{','.join(choices)}}}" if choices else kinds.get(hint, "N [N ...]")
+    choices = {bool: ("True", "False")}.get(hint, get_args(hint) if get_origin(hint) is Literal else ())
+    kind = {int: Count, float: Real, tuple[int, ...]: Counts}.get(hint, hint | None)
+    metavar = f"{{{','.join(choices)}}}" if choices else None  # of numbers, their types have it
     shown = tyro.conf.arg(metavar=metavar, help_behavior_hint="(default: the recipe's)")
-    return recipe_field.name, Annotated[hint | None, shown], field(default=None)
+    return recipe_field.name, Annotated[kind, shown], field(default=None)
 
 
 def _options_class() -> type:

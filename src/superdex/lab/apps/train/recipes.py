@@ -1,7 +1,10 @@
 """How each task is trained: a table of settings, every one of which has a flag.
 
-    recipe = recipe_for("CartPole")                      # a task without a recipe of its own gets the default
-    recipe = replace(recipe, num_envs=500)               # checked again
+    recipe = recipe_for(find_task("CartPole"))           # a task without a recipe of its own gets the default
+    recipe = recipe.with_settings({"num_envs": 500})     # checked again
+
+Registered tasks of ours are in the table. A class of one's own says how it differs from the default
+as data: `hyperparameters = {"gamma": 0.98, "total_steps": 1_000_000}`.
 
 What suits CPUs: many environments, small ReLU networks, a few epochs and
 few large minibatches, so that learning takes no longer than stepping does.
@@ -9,6 +12,10 @@ few large minibatches, so that learning takes no longer than stepping does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.tasks import Task
 from superdex.lab.apps.train.recipe import Recipe
 
 __all__ = ["RECIPES", "recipe_for"]
@@ -26,6 +33,18 @@ RECIPES: dict[str, Recipe] = {
 _DEFAULT = Recipe()
 
 
-def recipe_for(task_name: str) -> Recipe:
-    """The recipe of the task of that name ("CartPole"), or the default one."""
-    return RECIPES.get(task_name, _DEFAULT)
+def recipe_for(task: Task) -> Recipe:
+    """The recipe of one of our registered tasks, or the default one with what the task's class says.
+
+    Raises:
+        UserError: if the `hyperparameters` of the class are no settings, or impossible ones.
+    """
+    if task.is_ours:
+        return RECIPES.get(task.name, _DEFAULT)
+    own, name = task.env_class.hyperparameters, f"{task.env_class.__name__}.hyperparameters"
+    if not isinstance(own, Mapping):
+        raise UserError(f"{name} must be a dict of settings, as in {{'gamma': 0.98}}, got {own!r}.")
+    try:
+        return _DEFAULT.with_settings(own)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None

@@ -48,6 +48,7 @@ class RunDirectory:
         self.curve = path / "learning_curve.png"
         self.video = path / "video.mp4"
         self.summary = path / "summary.json"
+        self._is_new = False
 
     @classmethod
     def create(cls, path: Path | None, config: TrainConfig) -> Self:
@@ -56,16 +57,15 @@ class RunDirectory:
         Raises:
             UserError: if `path` holds anything, or cannot be written.
         """
-        run = cls(path if path is not None else _fresh(config.task.name))
         try:
+            run = cls(_fresh(config.task.name) if path is None else path)
             if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
                 raise UserError(f"--run_dir {run.path} exists and is not an empty directory. {run._hint()}".rstrip())
-            run.checkpoints.mkdir(parents=True)
-            run.best_policy.parent.mkdir()
-            run.write_config(config)
-            run.write_versions()
+            run._is_new = path is None or not path.exists()
+            run._fill(config)
         except OSError as error:
-            raise UserError(f"--run_dir {run.path} cannot be written: {error.strerror or error}.") from None
+            where = Path("runs") if path is None else path
+            raise UserError(f"--run_dir {where} cannot be written: {error.strerror or error}.") from None
         return run
 
     @classmethod
@@ -131,12 +131,25 @@ class RunDirectory:
         return {name: old for name, old in before.items() if old != facts["libraries"].get(name)}
 
     def abandon(self) -> None:
-        """Remove a run that never got to its first checkpoint; a symbolic link to its directory stays."""
+        """Remove a run that never got to its first checkpoint: its own files, and the directory if `create` made it."""
         with suppress(OSError):
-            for path in self.path.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-            if not self.path.is_symlink():
-                self.path.rmdir()
+            self.remove_leftovers()
+            for path in (self.checkpoints, self.tensorboard, self.best_policy.parent):
+                shutil.rmtree(path, ignore_errors=True)
+            for path in (self.lock_file, self.config_file, self.versions_file, self.progress_file):
+                path.unlink(missing_ok=True)
+            if self._is_new:
+                self.path.rmdir()  # which fails if there is something else in it
+
+    def _fill(self, config: TrainConfig) -> None:
+        try:
+            self.checkpoints.mkdir(parents=True)
+            self.best_policy.parent.mkdir()
+            self.write_config(config)
+            self.write_versions()
+        except BaseException:
+            self.abandon()
+            raise
 
     def _hint(self) -> str:
         """What to do about a directory that is in the way of a new run."""
@@ -148,12 +161,17 @@ class RunDirectory:
 
 
 def _fresh(name: str) -> Path:
+    """A new directory; two runs that begin within a second, even in two processes, get one each."""
     stem = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     path, number = stem, 1
-    while path.exists():  # two runs within a second
-        number += 1
-        path = stem.with_name(f"{stem.name}-{number}")
-    return path
+    while True:
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+            path = stem.with_name(f"{stem.name}-{number}")
+        else:
+            return path
 
 
 def _version(name: str) -> str | None:

@@ -6,7 +6,6 @@ Imports torch, so it is itself imported only when all options have been checked.
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import fields
 
 from rich.console import Console
@@ -15,6 +14,7 @@ from rich.markup import escape
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.recording import Shown, record
 from superdex.lab.apps.tables import make_table
+from superdex.lab.apps.tasks import format_cfg
 from superdex.lab.apps.train.checkpoints import Checkpoint, CheckpointStore, load_policy
 from superdex.lab.apps.train.config import TrainConfig
 from superdex.lab.apps.train.curve import draw_learning_curve
@@ -24,54 +24,51 @@ from superdex.lab.apps.train.interruption import Interruption
 from superdex.lab.apps.train.learner import make_learner, resume_learner
 from superdex.lab.apps.train.recipes import recipe_for
 from superdex.lab.apps.train.run_directory import RunDirectory
-from superdex.lab.apps.train.summary import summarize, summary_table
+from superdex.lab.apps.train.summary import TrainResult, summarize, summary_table, write_summary
 from superdex.lab.apps.train.training import Training
 from superdex.lab.gym.adapters.soundness import TrainingDiverged
 
 __all__ = ["run_session"]
 
-_DIVERGED = 1
 _VIDEO_SECONDS = 10.0
 
 
 def run_session(
     run: RunDirectory, config: TrainConfig, checkpoint: Checkpoint | None, console: Console, *, video: bool
-) -> int:
-    """Train as `config` says, from `checkpoint` if there is one; returns the exit code.
-
-    The code is 0 at the end and after Ctrl-C, and 1 if training diverged.
+) -> TrainResult:
+    """Train as `config` says, from `checkpoint` if there is one, to the end or until Ctrl-C.
 
     Raises:
-        KeyboardInterrupt: after a second Ctrl-C; what was saved before is intact.
+        TrainingDiverged: if a loss or a parameter is no longer finite.
+        KeyboardInterrupt: after a second Ctrl-C.
+        Exception: what the task raises. Notes on any of these say what is left of the run.
     """
     _show_settings(run, config, console)
     if checkpoint is not None:
         _show_continuation(run, config, checkpoint, console)
     try:
         finished, training = _train(run, config, checkpoint, console)
-    except TrainingDiverged as error:
-        print(f"superdex: error: {error}", file=sys.stderr)
-        _tell_what_is_left(run)
-        return _DIVERGED
     except UserError:
-        if not CheckpointStore(run.checkpoints).all():
-            run.abandon()
         raise
-    except BaseException:
-        _tell_where_to_go_on(run)
+    except TrainingDiverged as error:
+        _note_what_is_left(run, error)
         raise
-    if not finished:
-        console.print(f"Interrupted at {training.rows[-1].steps:,} steps, and saved. To continue:")
-        console.print(f"  {_resume_command(run)}", markup=False, soft_wrap=True)
+    except BaseException as error:
+        _note_where_to_go_on(run, config, error)
+        raise
     draw_learning_curve(training.rows, f"{config.task.name}, seed {config.seed}", run.curve)
+    result = summarize(run, training.rows, finished=finished)
     if not finished:
-        return 0
+        console.print(f"Interrupted at {result.steps:,} steps, and saved. To continue:")
+        console.print(f"  {_resume_command(run)}", markup=False, soft_wrap=True)
+        return result
+    write_summary(run, result)
+    console.print(summary_table(result))
     if video:
         _film(run, console)
-    console.print(summary_table(summarize(run, training.rows)))
     made = [path for path in (run.best_policy, run.curve, run.video) if path.exists()]
     console.print(f"made: {', '.join(map(str, made))}", markup=False, soft_wrap=True)
-    return 0
+    return result
 
 
 def _train(
@@ -89,24 +86,27 @@ def _train(
             run.write_config(config)
             begun = record.steps
         with (
-            Interruption(announce=not console.is_terminal) as interruption,
+            Interruption(announce=console.quiet or not console.is_terminal) as interruption,
             make_display(console, begun, config.recipe.total_steps, interruption) as display,
         ):
             return training.run(display, interruption), training
 
 
 def _film(run: RunDirectory, console: Console) -> None:
-    """Make the video of the best policy; where that is not possible, say why and go on."""
+    """Make the video of the best policy; where that is not possible, or Ctrl-C ends it, say so and go on."""
     loaded = load_policy(run.best_policy)
     try:
-        with Console(stderr=True).status("filming the best policy"):
-            record(loaded.task, [Shown(loaded.policy)], run.video, seconds=_VIDEO_SECONDS, quality="nice")
+        shown = [Shown(loaded.policy)]
+        record(loaded.task, shown, run.video, seconds=_VIDEO_SECONDS, quality="nice", quiet=console.quiet)
     except (UserError, RuntimeError) as error:
         console.print(" ".join(f"no video: {error}".split()), markup=False, soft_wrap=True)
+    except KeyboardInterrupt:
+        later = f"superdex play {shlex.quote(str(run.path))} --video FILE.mp4"
+        console.print(f"no video: interrupted. To make one: {later}", markup=False, soft_wrap=True)
 
 
 def _show_settings(run: RunDirectory, config: TrainConfig, console: Console) -> None:
-    own, usual = config.recipe, recipe_for(config.task.name)
+    own, usual = config.recipe, recipe_for(config.task)
     table = make_table(escape(f"{config.task_id}, seed {config.seed}"), "setting", "value", text=["value"])
     for each in fields(own):
         value, recommended = _text(getattr(own, each.name)), _text(getattr(usual, each.name))
@@ -146,20 +146,19 @@ def _resume_command(run: RunDirectory) -> str:
     return f"superdex train --resume {shlex.quote(str(run.path))}"
 
 
-def _tell_what_is_left(run: RunDirectory) -> None:
-    """After divergence, whose message has the remedy: name the last policy, or remove a run that has none."""
+def _note_what_is_left(run: RunDirectory, error: TrainingDiverged) -> None:
+    """After divergence, whose message has the remedy: name the last policy."""
     checkpoints = CheckpointStore(run.checkpoints).all()
-    if not checkpoints:
-        run.abandon()
-        return
-    play = f"superdex play {shlex.quote(str(checkpoints[-1].path))}"
-    print(f"superdex: resumed, this run would diverge again; to see its last policy: {play}", file=sys.stderr)
+    if checkpoints:
+        play = f"superdex play {shlex.quote(str(checkpoints[-1].path))}"
+        error.add_note(f"Resumed, this run would diverge again; to see its last policy: {play}")
 
 
-def _tell_where_to_go_on(run: RunDirectory) -> None:
-    """After something went wrong: name the last checkpoint, or remove a run that has none."""
+def _note_where_to_go_on(run: RunDirectory, config: TrainConfig, error: BaseException) -> None:
+    """After something went wrong: name what tells more of a task of one's own, and the last checkpoint."""
+    if isinstance(error, Exception) and not config.task.is_ours:
+        cfg = ["--cfg", *format_cfg(config.cfg)] if config.cfg else []
+        error.add_note(f"To see what is wrong with the task: {shlex.join(['superdex', 'check', config.task_id, *cfg])}")
     checkpoint = CheckpointStore(run.checkpoints).newest()
-    if checkpoint is None:
-        run.abandon()
-        return
-    print(f"superdex: the last checkpoint is {checkpoint.path}; to continue: {_resume_command(run)}", file=sys.stderr)
+    if checkpoint is not None:
+        error.add_note(f"The last checkpoint is {checkpoint.path}; to continue: {_resume_command(run)}")

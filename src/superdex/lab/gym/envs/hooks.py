@@ -45,6 +45,8 @@ class TaskHooks(FlattenedSpaces):
     """The fields of `mujoco.MjData`, beyond the state, that the hooks read: "xpos", "sensordata", ..."""
     randomized_fields: tuple[str, ...] = ()
     """The fields of `mujoco.MjModel` (or `opt.<field>`) that `_randomize` gives each environment a value of its own."""
+    hyperparameters: ClassVar[Mapping[str, Any]] = {}
+    """How `superdex train` is to train the task where its flags say nothing else: settings by the flags' names."""
 
     cfg: Any
     """The configuration, of type `Cfg`; a task that adds fields declares its own type."""

@@ -16,6 +16,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from superdex.lab.gym.envs.errors import TaskError
+
 __all__ = ["FlatSpace", "FlattenedSpaces"]
 
 
@@ -33,10 +35,10 @@ class FlatSpace:
 
     def __init__(self, parts: Mapping[str, spaces.Space], what: str, *, alphabetical: bool = True) -> None:
         if not parts:
-            raise ValueError(f"The {what} space has no parts: declare at least one Box by a key.")
+            raise TaskError(f"The {what} space has no parts: declare at least one Box by a key.")
         for key, part in parts.items():
             if not isinstance(part, spaces.Box):
-                raise ValueError(f"Part {key!r} of the {what} space must be a Box, got {part}.")
+                raise TaskError(f"Part {key!r} of the {what} space must be a Box, got {part}.")
         self.what = what
         order = sorted(parts) if alphabetical else parts
         self.parts: dict[str, spaces.Box] = {key: parts[key] for key in order}  # type: ignore[misc]
@@ -87,7 +89,7 @@ class FlatSpace:
         for key, span in self.slices.items():
             value, shape = structured[key], self.parts[key].shape
             if value.shape != (*lead, *shape):
-                raise ValueError(
+                raise TaskError(
                     f"Part {key!r} of the {self.what} must have shape {(*lead, *shape)}, got {value.shape}."
                 )
             flat[..., span] = value if len(shape) == 1 else value.reshape(*lead, span.stop - span.start)
@@ -97,7 +99,7 @@ class FlatSpace:
         if structured.keys() != self.parts.keys():
             missing = sorted(self.parts.keys() - structured.keys())
             unknown = sorted(structured.keys() - self.parts.keys())
-            raise ValueError(
+            raise TaskError(
                 f"The {self.what} must have exactly the parts {list(self.parts)}: missing {missing}, unknown {unknown}."
             )
 

@@ -19,10 +19,11 @@ import numpy as np
 from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
+from superdex.lab.gym.envs.errors import TaskError
 from superdex.lab.gym.envs.reasons import Reasons
 from superdex.lab.gym.envs.sim import Sim
-from superdex.lab.gym.envs.types import Mask, Rows, StructuredArrays, Terminate, Truncate
-from superdex.physics import SceneBatch
+from superdex.lab.gym.envs.types import Mask, StructuredArrays, Terminate, Truncate
+from superdex.physics import Rows, SceneBatch
 
 if TYPE_CHECKING:
     from superdex.lab.gym.envs.mochi_env import MochiEnv
@@ -209,7 +210,7 @@ class TaskBatch:
         """The task's observation and infos; the flat observation is written to `out`, (N in play, size)."""
         made = self.task._make_observation(sim)
         if not isinstance(made, tuple) or len(made) != 2:
-            raise ValueError(
+            raise TaskError(
                 f"{type(self.task).__name__}._make_observation must return (observation, info), two dicts of arrays,"
                 f" got {type(made).__name__}."
             )
@@ -230,7 +231,7 @@ class TaskBatch:
         for name, value in self.task._compute_reward_terms(action, observation, info).items():
             term = np.array(value, np.float64)
             if term.shape != (num,):
-                raise ValueError(f"Reward term {name!r} must have shape ({num},), one value per row, got {term.shape}.")
+                raise TaskError(f"Reward term {name!r} must have shape ({num},), one value per row, got {term.shape}.")
             if diverged is not None:
                 term[diverged] = 0.0  # there is no transition to reward
             terms[name] = term
@@ -249,13 +250,13 @@ class TaskBatch:
             terminated[diverged] = self._code(DIVERGED)
         for stop in self.task._check_stop_criteria(sim, observation, info):
             if not isinstance(stop, (Terminate, Truncate)):
-                raise ValueError(
+                raise TaskError(
                     f"{type(self.task).__name__}._check_stop_criteria must return a list of Terminate(mask, reason) and"
                     f" Truncate(mask, reason), got an item {stop!r}."
                 )
             mask = np.asarray(stop.mask)
             if mask.shape != (sim.num,) or mask.dtype != np.bool_:
-                raise ValueError(
+                raise TaskError(
                     f"The mask of {stop.reason!r} must be booleans of shape ({sim.num},), one per row,"
                     f" got shape {mask.shape} and dtype {mask.dtype}."
                 )
@@ -273,7 +274,7 @@ class TaskBatch:
     def _code(self, reason: str) -> int:
         code = self._reasons.setdefault(reason, len(self._reasons))
         if code > _MAX_REASONS:
-            raise ValueError(
+            raise TaskError(
                 f"{type(self.task).__name__} gives more than {_MAX_REASONS} different reasons to stop, the last"
                 f" {reason!r}. Reasons are fixed texts: put figures into infos."
             )
@@ -288,5 +289,5 @@ def _infos(info: StructuredArrays, num: int) -> StructuredArrays:
 def _per_row(value: Any, num: int, what: str) -> np.ndarray:
     array = np.asarray(value)
     if array.shape[:1] != (num,):
-        raise ValueError(f"{what} must have a leading axis of {num} rows, got shape {array.shape}.")
+        raise TaskError(f"{what} must have a leading axis of {num} rows, got shape {array.shape}.")
     return array
