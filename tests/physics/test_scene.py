@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 
 import mujoco
 import numpy as np
@@ -272,6 +273,26 @@ class TestSnapshots:
 
 
 class TestRowsOfOneSimulation:
+    def test_two_threads_never_take_the_same_one(self) -> None:
+        """The other thread comes when this one has just seen that there is one row left."""
+        scene = Scene("contacts", compiled(CONTACTS))
+        scene.acquire_row()
+        last, taken = scene.acquire_row(), []
+        other = threading.Thread(target=lambda: taken.append(scene.acquire_row()))
+
+        class LastRow(list):
+            def __bool__(self) -> bool:
+                found = len(self) > 0
+                if not other.ident:
+                    other.start()
+                    other.join(0.2)
+                return found
+
+        scene._rows[()].free = LastRow([last])
+        assert scene.acquire_row() is last
+        other.join()
+        assert taken[0] is not last
+
     def test_a_released_row_comes_back_clean(self) -> None:
         scene = Scene("scene", compiled(CONTACTS))
         row = scene.acquire_row()

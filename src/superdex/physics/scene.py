@@ -16,6 +16,7 @@ state. Changing `scene.model` after the first simulation was made changes nothin
 from __future__ import annotations
 
 import copy
+import threading
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -50,6 +51,9 @@ class Scene:
         name: for messages, and the key under which environments share the scene.
         model: the compiled model.
     """
+
+    # Environments may be made in several threads. Giving back takes no lock: a finalizer may do it at any time.
+    _taking = threading.Lock()
 
     def __init__(self, name: str, model: mujoco.MjModel) -> None:
         self.name = name
@@ -93,12 +97,13 @@ class Scene:
         that get a value of their own, see `SceneBatch.expand`.
         """
         rows = self._rows.setdefault(expanded, _Rows())
-        if not rows.free:
-            block = self.make_batch(min(max(rows.made, 1), _LARGEST_BLOCK), num_threads=1)
-            block.expand(expanded)
-            rows.made += block.count
-            rows.free += [block.row(index) for index in reversed(range(block.count))]
-        row = rows.free.pop()
+        with self._taking:
+            if not rows.free:
+                block = self.make_batch(min(max(rows.made, 1), _LARGEST_BLOCK), num_threads=1)
+                block.expand(expanded)
+                rows.made += block.count
+                rows.free += [block.row(index) for index in reversed(range(block.count))]
+            row = rows.free.pop()
         row.reset()
         row.reset_parameters()
         row.apply_parameters()

@@ -204,16 +204,19 @@ def test_attributes_and_methods_of_chosen_environments(adapter: Sb3VecEnv) -> No
     assert adapter.env_is_wrapped(gymnasium.wrappers.TimeLimit) == [False] * NUM_ENVS
 
 
-def test_environments_of_other_processes_are_reached_together_only() -> None:
-    envs = HybridVectorEnv([lambda: CartPoleEnv(**FIELDS)] * 2, 2, autoreset_mode="SameStep")
+def test_environments_of_other_processes_are_reached_alone_or_together() -> None:
+    envs = HybridVectorEnv([lambda: CartPoleEnv(**FIELDS)] * 4, 2, autoreset_mode="SameStep")
     adapter = Sb3VecEnv(envs)
     adapter.set_attr("mark", 2, indices=None)
-    assert adapter.get_attr("mark") == adapter.env_method("get_wrapper_attr", "mark") == [2, 2]
-    assert adapter.env_is_wrapped(Monitor) == [True, True]
+    assert adapter.get_attr("mark") == adapter.env_method("get_wrapper_attr", "mark") == [2] * 4
+    adapter.set_attr("mark", 5, indices=[3])
+    assert adapter.env_method("get_wrapper_attr", "mark", indices=[3, 0]) == [5, 2]
+    assert adapter.get_attr("mark", indices=-1) == [5]
+    assert adapter.env_is_wrapped(Monitor) == [True] * 4
     with pytest.raises(NotImplementedError, match="HybridVectorEnv live in other processes"):
-        adapter.env_method("get_wrapper_attr", "mark", indices=[0])
+        adapter.env_is_wrapped(gymnasium.wrappers.TimeLimit)
     adapter.seed(0)
-    with make(num_envs=2).envs as same:
+    with make(num_envs=4).envs as same:
         assert np.array_equal(adapter.reset(), same.reset(seed=0)[0])
     adapter.close()
 

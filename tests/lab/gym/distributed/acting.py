@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import ray
+from ray.exceptions import RayActorError
 
 from superdex.lab.gym.distributed import RayVectorEnv
 from superdex.lab.gym.vector.base import BatchedVectorEnv
@@ -26,8 +28,12 @@ def steps(env: BatchedVectorEnv, first: int, last: int) -> list[Any]:
 
 
 def kill(env: RayVectorEnv, worker: int) -> None:
-    """End an actor as if its process had crashed."""
-    ray.kill(env._actors._actors[worker])
+    """End an actor as if its process had crashed, and wait until it has: it may do a little more after `ray.kill`."""
+    actor = env._actors._actors[worker]
+    ray.kill(actor)
+    with suppress(RayActorError):
+        while True:
+            ray.get(actor.greet.remote(), timeout=60)
 
 
 class RowPolicy:

@@ -26,6 +26,7 @@ from superdex.lab.gym.vector.base import BatchedVectorEnv
 from tests.lab.gym.distributed.acting import actions, steps
 from tests.lab.gym.vector.comparing import assert_same
 from tests.lab.gym.vector.mocks import INFOS, CountingEnv, FaultyEnv, MockEnv, MockSpec
+from tests.lab.gym.vector.test_scene_vector_env import ThreadedEnv
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -108,6 +109,13 @@ def test_methods_attributes_and_frames() -> None:
         with pytest.raises(TypeError, match=r"The arguments of call\('raises'\) cannot be sent"):
             env.call("raises", (each for each in ()))
         assert env.step(np.zeros((4, 2), np.float32)).observation[:, 0].tolist() == [2] * 4, "it is still usable"
+
+
+def test_the_configured_number_of_threads_counts_where_no_other_is_given() -> None:
+    factories = [partial(ThreadedEnv, num_worker_threads=3)] * 4
+    for argument, expected in ((0, 3), (2, 2)):
+        with RayVectorEnv(factories, 4, num_threads_per_worker=argument) as env:
+            assert env.call_on([1], "num_threads") == (expected,)
 
 
 def test_results_are_overwritten_if_asked_for() -> None:
@@ -196,7 +204,7 @@ def test_a_closed_environment_keeps_no_batch() -> None:
     [
         ({"num_cpus_per_worker": 0}, "num_cpus_per_worker must be a whole number of CPUs, or a fraction"),
         ({"num_cpus_per_worker": 1.5}, "between 0 and 1, got 1.5"),
-        ({"num_threads_per_worker": 0}, "num_threads_per_worker must be at least 1, got 0"),
+        ({"num_threads_per_worker": -1}, "num_threads_per_worker must be at least 0, got -1"),
         ({"num_envs_per_worker": 2}, "must be divisible"),
         ({"on_worker_failure": "ignore"}, 'on_worker_failure must be "raise" or "restart"'),
         ({"scheduling_timeout": -1.0}, "scheduling_timeout must be a number of seconds of at least 0, got -1.0"),

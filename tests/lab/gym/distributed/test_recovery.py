@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +24,7 @@ from superdex.lab.gym.utils.vector import HybridVectorEnv, WorkerError, WorkerTi
 from tests.lab.gym.distributed.acting import actions, kill, steps
 from tests.lab.gym.distributed.conftest import STORE
 from tests.lab.gym.vector.comparing import assert_same
-from tests.lab.gym.vector.mocks import CountingEnv
+from tests.lab.gym.vector.mocks import CountingEnv, FaultyEnv
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -129,6 +130,15 @@ def test_a_reservation_that_was_removed_is_not_waited_for() -> None:
     not_up = pool._not_up(0)
     assert isinstance(not_up, PlacementError)
     assert "lost its place on the cluster before its process started" in str(not_up)
+
+
+def test_closed_by_another_thread_in_the_middle_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("superdex.lab.gym.vector.pooled._CLOSE_SECONDS", 0.2)
+    env = RayVectorEnv([partial(FaultyEnv, "sleep", "reset"), CountingEnv])
+    threading.Timer(0.5, env.close).start()
+    with pytest.raises(ClosedEnvironmentError, match="closed by another thread"):
+        env.reset()
+    wait_until(lambda: ray.available_resources().get("CPU") == 6)
 
 
 def test_a_worker_is_not_restarted_once_another_thread_has_closed() -> None:

@@ -156,6 +156,13 @@ def test_hooks_may_read_but_not_write_it() -> None:
         writing.step(np.zeros(1, np.float32))
 
 
+@pytest.mark.parametrize("cls", TASKS)
+@pytest.mark.parametrize("spread", [-0.1, 1.1, float("nan")])
+def test_factors_are_not_negative(cls: type[MochiEnv], spread: float) -> None:
+    with pytest.raises(ValueError, match=r"randomize_physics must lie between 0 and 1, .* got (-0.1|1.1|nan)\."):
+        cls(randomize_physics=spread)
+
+
 def test_a_field_that_was_not_listed_is_named() -> None:
     class ForgetfulEnv(CartPoleEnv):
         def _make_observation(self, sim: Any) -> Any:

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from superdex.lab.gym.vector.attributes import call_envs, render_envs, set_env_attr
+from superdex.lab.gym.vector.attributes import call_envs, set_env_attr
 from superdex.lab.gym.vector.autoreset import Autoreset
 from superdex.lab.gym.vector.backend import StepBuffers
 from superdex.lab.gym.vector.base import BatchedVectorEnv
@@ -73,11 +73,10 @@ class SplitVectorEnv(BatchedVectorEnv):
             ]
         )
 
-    def _call_envs(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        return tuple(call_envs(self.envs, name, args, kwargs))
-
-    def _render_envs(self, environments: list[int]) -> tuple[Any, ...]:
-        return tuple(render_envs(self.envs, environments))
+    def _call_envs(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], environments: list[int] | None
+    ) -> tuple[Any, ...]:
+        return tuple(call_envs(self.envs, name, args, kwargs, environments))
 
     def _set_env_attr(self, name: str, values: list[Any] | tuple[Any, ...]) -> None:
         set_env_attr(self.envs, name, values)

@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 
 from superdex.lab.gym.envs import EnvState, MochiEnv
@@ -95,6 +96,20 @@ def test_every_vector_environment_captures_the_same_state(maker: str) -> None:
         assert_same(one.environments, other.environments)
         assert_same(one.arrays, other.arrays)
     assert_same(states[0].pending, states[1].pending)
+
+
+@pytest.mark.parametrize("maker", ["scene", "hybrid 2 x 4"])
+def test_after_a_restore_that_failed_half_way_nothing_is_stepped_on(maker: str) -> None:
+    with MAKERS[maker]("CartPole", AutoresetMode.NEXT_STEP) as env:
+        env.reset(seed=0)
+        state = env.capture_state()
+        state.sections[0].arrays["seed"] = np.array(["0"] * (NUM_ENVS - 1) + ["damaged"])
+        with pytest.raises(ValueError, match="damaged"):
+            env.restore_state(state)
+        with pytest.raises(ResetNeeded, match="after a call that failed"):
+            steps(env, 1)
+        env.reset(seed=0)
+        steps(env, 1)
 
 
 @pytest.mark.parametrize("cls", [CartPoleEnv, HalfCheetahEnv, AntEnv, ArmEnv])

@@ -211,7 +211,7 @@ def test_there_are_no_reset_masks(env: HybridVectorEnv) -> None:
         ({"num_envs_per_worker": 0}, "num_envs_per_worker must be at least 1, got 0"),
         ({"num_envs_per_worker": 1.0}, r"num_envs_per_worker must be an int, got 1.0 \(float\)"),
         ({"num_envs_per_worker": True}, "num_envs_per_worker must be an int, got True"),
-        ({"num_threads_per_worker": -1}, "num_threads_per_worker must be at least 1"),
+        ({"num_threads_per_worker": -1}, "num_threads_per_worker must be at least 0, got -1"),
         ({"autoreset_mode": "Sometimes"}, "autoreset_mode must be an AutoresetMode or one of 'NextStep', 'SameStep'"),
     ],
 )
@@ -347,6 +347,24 @@ def test_call_and_attributes_are_those_of_sync_vector_env(env: HybridVectorEnv) 
     assert env.get_attr("label") == ("all",) * 6
     env.set_attr("label", list("abcdef"))
     assert env.get_attr("label") == tuple("abcdef")
+
+
+def test_some_environments_are_called(env: HybridVectorEnv) -> None:
+    """Those that are named, in their order; workers without one of them do nothing."""
+    pids = env.call("process_id")
+    assert env.call_on([5, 0], "process_id") == (pids[5], pids[0])
+    assert env.call_on(np.array([False, True, False, False, True, True]), "has_wrapper_attr", "label") == (True,) * 3
+    assert env.call_on(None, "steps") == env.call("steps") == (0,) * 6
+    assert env.call_on([], "raises", "never called") == ()
+    with pytest.raises(KeyError, match="no joint") as caught:
+        env.call_on([1, 4], "raises", message="no joint")
+    assert caught.value.__notes__[0] == "Raised in environment 1."
+    for bad, error in (([6], ValueError), ([1, 1], ValueError), ([True] * 5, ValueError), ("2", TypeError)):
+        with pytest.raises(error):
+            env.call_on(bad, "steps")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"use step\(\) itself"):
+        env.call_on([0], "step", ZEROS[0])
+    assert env.step(ZEROS).observation[:, 0].tolist() == [1] * 6
 
 
 def test_bad_calls_leave_it_usable(env: HybridVectorEnv) -> None:

@@ -17,8 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.error import ClosedEnvironmentError
+from gymnasium.vector import AutoresetMode
 
 from superdex.lab.gym.utils.vector import HybridVectorEnv, WorkerError, WorkerTimeoutError
+from superdex.lab.gym.vector.process import WorkerProcess, signals_held
+from superdex.lab.gym.vector.transport import SharedBuffer
+from superdex.lab.gym.vector.worker import Job
 from tests.lab.gym.vector.mocks import CountingEnv, FaultyEnv
 from tests.lab.gym.vector.scripts import run_script
 
@@ -223,6 +227,53 @@ def test_a_timeout_counts_from_when_the_process_is_up() -> None:
         env.reset(seed=0)
 
 
+class NeverImported(SlowImport):
+    """A factory that takes for ever to load, and creates `marker` first."""
+
+    def __init__(self, marker: str) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return _load_for_ever, (self.marker,)
+
+
+def _load_for_ever(marker: str) -> None:
+    Path(marker).touch()
+    time.sleep(1000)
+
+
+def test_a_worker_that_does_not_get_to_its_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit, which is of a minute otherwise, is shortened once the worker is in the middle of its import."""
+    marker = tmp_path / "importing"
+
+    def shorten() -> None:
+        while not marker.exists():
+            time.sleep(0.01)
+        monkeypatch.setattr("superdex.lab.gym.vector.pool._START_SECONDS", 0.4)
+
+    hastening = threading.Thread(target=shorten)
+    hastening.start()
+    message = (
+        r"Worker 0 \(environment 0\) did not start within 0.5 s and was killed. It was importing the main module or"
+        r" what the factories need, which may take 0.4 s, or worker_timeout if that is longer. Import less there"
+    )
+    with within(60), pytest.raises(WorkerTimeoutError, match=message) as caught:
+        HybridVectorEnv([NeverImported(str(marker))], worker_timeout=0.5)
+    hastening.join()
+    assert caught.value.exit_code == -9
+    assert " in _load_for_ever\n" in caught.value.worker_traceback
+
+
+def test_a_worker_that_is_asked_where_it_is_before_it_can_tell() -> None:
+    """The signal that asks would end it, if it was not held."""
+    with signals_held():
+        worker = WorkerProcess(Job(0, 1, 0, AutoresetMode.NEXT_STEP, SharedBuffer(), SharedBuffer(), SharedBuffer()))
+    error = worker.stuck(1.0, 2.0)
+    worker.dispose()
+    assert str(error).startswith("Worker 0 (environment 0) did not start within 2 s and was killed.")
+    assert error.exit_code == -9
+
+
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), True, "1"])
 def test_bad_timeouts(bad: Any) -> None:
     with pytest.raises(ValueError, match=r"worker_timeout must be"):
@@ -233,6 +284,7 @@ def test_an_interrupt_closes_and_reaches_the_caller_alone(capfd: pytest.CaptureF
     env = HybridVectorEnv([partial(FaultyEnv, "sleep", "reset"), CountingEnv])
     pids = env.call("process_id")
     for pid in pids:  # as a terminal would: to everyone
+        os.kill(pid, signal.SIGHUP)
         os.kill(pid, signal.SIGINT)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with within(8), pytest.raises(KeyboardInterrupt):

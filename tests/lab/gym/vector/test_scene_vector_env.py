@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any
 
@@ -261,3 +262,25 @@ def test_what_raised_is_named() -> None:
     with pytest.raises(ZeroDivisionError) as division:
         SceneVectorEnv([CartPoleEnv, lambda: 1 / 0])  # type: ignore[list-item, return-value]
     assert division.value.__notes__ == ["Raised by the factory of environment 1."]
+
+
+class ThreadedEnv(CartPoleEnv):
+    """Knows on how many threads the batch that it is part of steps."""
+
+    def num_threads(self) -> int:
+        return self.batch.physics._batch.nthread
+
+
+@pytest.mark.parametrize(
+    ("argument", "configured", "expected"), [(0, 0, (os.cpu_count(), 1)), (0, 3, (3, 3)), (2, 3, (2, 2))]
+)
+def test_the_number_of_threads_is_an_argument_or_configured(
+    argument: int, configured: int, expected: tuple[int, int]
+) -> None:
+    """The same in this process and in workers, but for what neither says."""
+    factories = [partial(ThreadedEnv, num_worker_threads=configured)] * 8
+    with (
+        SceneVectorEnv(factories, num_threads=argument) as scene,
+        HybridVectorEnv(factories, 8, num_threads_per_worker=argument) as hybrid,
+    ):
+        assert (scene.call("num_threads")[0], hybrid.call("num_threads")[0]) == expected

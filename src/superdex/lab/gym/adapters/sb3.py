@@ -35,7 +35,6 @@ from numpy.typing import NDArray
 
 from superdex.lab.gym.rollouts import EpisodeStatistics, ObservationNormalizer, Policy, Rollout, collect
 from superdex.lab.gym.rollouts.collecting import final_observations, require_same_step
-from superdex.lab.gym.vector.attributes import call_envs
 from superdex.lab.gym.vector.base import BatchedVectorEnv
 
 try:
@@ -180,8 +179,7 @@ class Sb3VecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: _Indices = None) -> list[Any]:
         """The attribute of the environments, or of those at `indices`."""
-        values = self.envs.get_attr(attr_name)
-        return [values[index] for index in self._get_indices(indices)]
+        return list(self.envs.call_on(self._chosen(indices), attr_name))
 
     def set_attr(self, attr_name: str, value: Any, indices: _Indices = None) -> None:
         """Set the attribute of the environments, or of those at `indices`, to `value`."""
@@ -194,18 +192,20 @@ class Sb3VecEnv(VecEnv):
         self.envs.set_attr(attr_name, values)
 
     def env_method(self, method_name: str, *method_args: Any, indices: _Indices = None, **method_kwargs: Any) -> list:
-        """What the method returns for each environment, or for each at `indices` (not in other processes)."""
-        if indices is None:
-            return list(self.envs.call(method_name, *method_args, **method_kwargs))
-        chosen = self._local_envs(f"env_method({method_name!r}, indices=...)", indices)
-        return call_envs(chosen, method_name, method_args, method_kwargs)
+        """What the method returns for each environment, or for each at `indices`, wherever these are."""
+        return list(self.envs.call_on(self._chosen(indices), method_name, *method_args, **method_kwargs))
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: _Indices = None) -> list[bool]:
         """Whether environments are wrapped by the class; by `Monitor`, they all are in effect."""
         if issubclass(wrapper_class, Monitor):
             return [True for _ in self._get_indices(indices)]
-        envs = self._local_envs(f"env_is_wrapped({wrapper_class.__name__})", indices)
-        return [is_wrapped(env, wrapper_class) for env in envs]
+        envs = getattr(self.envs, "envs", None)
+        if envs is None:
+            raise NotImplementedError(
+                f"env_is_wrapped({wrapper_class.__name__}) looks at environments themselves, but those of"
+                f" {type(self.envs).__name__} live in other processes."
+            )
+        return [is_wrapped(envs[index], wrapper_class) for index in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """The frames of all environments; None for each unless they were made with `render_mode="rgb_array"`."""
@@ -244,13 +244,9 @@ class Sb3VecEnv(VecEnv):
             raise ValueError("There are no statistics: make the Sb3VecEnv with normalize_observations=True.")
         return self.normalizer
 
-    def _local_envs(self, user: str, indices: _Indices) -> list[gymnasium.Env]:
-        envs = getattr(self.envs, "envs", None)
-        if envs is None:
-            raise NotImplementedError(
-                f"{user} reaches single environments, but those of {type(self.envs).__name__} live in other processes."
-            )
-        return [envs[index] for index in self._get_indices(indices)]
+    def _chosen(self, indices: _Indices) -> list[int] | None:
+        """The environments at `indices`, which the library counts from the end where they are negative."""
+        return None if indices is None else [range(self.num_envs)[index] for index in self._get_indices(indices)]
 
 
 def _row_of(info: Mapping[str, Any], row: int, without: Sequence[str] = ()) -> dict[str, Any]:

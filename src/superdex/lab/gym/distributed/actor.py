@@ -1,8 +1,8 @@
 """The actor: makes the environments of one worker, then does what the caller asks.
 
-Requests and replies are those of a worker process (`superdex.lab.gym.vector.worker`),
-with one more: `COLLECT` (seeds, num_steps, first_step) steps the environments
-with a policy and gives back a `Rollout`; with seeds, it resets them first.
+Requests and replies are those of `superdex.lab.gym.vector.requests`, with one more:
+`COLLECT` (seeds, num_steps, first_step) steps the environments with a policy and
+gives back a `Rollout`; with seeds, it resets them first.
 
 An actor shares no memory with its caller, so a cargo goes with requests and
 replies, which Ray sends without copies in between:
@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -37,30 +37,12 @@ from gymnasium.vector import AutoresetMode
 import superdex
 from superdex.lab.gym.distributed.slice_env import SliceVectorEnv
 from superdex.lab.gym.rollouts import collect
-from superdex.lab.gym.vector.backend import InnerBackend
 from superdex.lab.gym.vector.columns import Columns
-from superdex.lab.gym.vector.errors import RemoteError
-from superdex.lab.gym.vector.infos import relocate
+from superdex.lab.gym.vector.host import EnvHost, failure
+from superdex.lab.gym.vector.requests import COLLECT, OK, RESET, STEP
 from superdex.lab.gym.vector.wire import dumps
-from superdex.lab.gym.vector.worker import (
-    CALL,
-    CAPTURE,
-    CLOSE,
-    ERROR,
-    KEYS,
-    OK,
-    RENDER,
-    RESET,
-    RESTORE,
-    SET,
-    STEP,
-    Description,
-)
 
-__all__ = ["COLLECT", "ActorJob", "EnvActor", "Greeting", "Reply", "collect_request", "versions"]
-
-COLLECT = b"c"
-"""The first byte of a request to collect a rollout."""
+__all__ = ["ActorJob", "EnvActor", "Greeting", "Reply", "collect_request", "versions"]
 
 Reply = tuple[bytes, Any]
 """The reply and its cargo."""
@@ -75,6 +57,7 @@ class ActorJob:
     factories: bytes
     """The cloudpickled list of their factories."""
     num_threads: int
+    """Of each native batch; 0 for what the environments' configuration says."""
     autoreset_mode: AutoresetMode
 
 
@@ -139,96 +122,58 @@ class EnvActor:
 
     def handle(self, request: bytes, cargo: Any = None) -> Reply:
         """Do what is asked; an exception is a reply too, and what it means is for the caller to decide."""
-        return _answered(lambda: self._handlers[request[:1]](request[1:], cargo))
+        return _answered(lambda: self._handle(request[:1], request[1:], cargo))
 
     def _start(self, job: ActorJob) -> Reply:
-        self._rows = job.rows
-        factories = pickle.loads(job.factories)
-        self._envs = envs = SliceVectorEnv(factories, job.rows.start, job.num_threads, job.autoreset_mode)
-        self._actions = np.zeros(envs.action_space.shape, envs.action_space.dtype)
-        self._handlers: dict[bytes, Callable[[bytes, Any], Reply]] = {
+        self._host = host = EnvHost(job.rows, pickle.loads(job.factories), job.num_threads, job.autoreset_mode)
+        description = dumps(host.description, "The description of the environments")
+        self._envs = SliceVectorEnv(host)
+        self._actions = np.zeros(self._envs.action_space.shape, self._envs.action_space.dtype)
+        self._with_cargo: dict[bytes, Callable[[bytes, Any], Reply]] = {
             RESET: self._reset,
             STEP: self._step,
-            CALL: self._call,
-            RENDER: self._render,
-            SET: self._set,
-            KEYS: self._keys,
-            CAPTURE: self._capture,
-            RESTORE: self._restore,
             COLLECT: self._collect,
-            CLOSE: self._close,
         }
-        spaces = envs.single_observation_space, envs.single_action_space
-        inner_backends = tuple(map(self._globally, envs.inner_backends))
-        metadata = {key: value for key, value in envs.metadata.items() if key != "autoreset_mode"}
-        description = Description(spaces, metadata, envs.render_mode, inner_backends)
-        return OK + dumps(description, "The description of the environments"), None
+        return OK + description, None
 
-    def _globally(self, inner: InnerBackend) -> InnerBackend:
-        return InnerBackend(inner.kind, tuple(self._rows.start + e for e in inner.environments), inner.reason)
+    def _handle(self, kind: bytes, request: bytes, cargo: Any) -> Reply:
+        if kind in self._with_cargo:
+            return self._with_cargo[kind](request, cargo)
+        return self._host.handlers[kind](request), None
 
     def _reset(self, request: bytes, cargo: None) -> Reply:
-        seeds, options, pending = pickle.loads(request)
-        columns = self._envs.reset_columns(seeds, pickle.loads(options), pending)
-        return OK + self._packed(columns), self._envs.results.observation
+        columns = self._host.reset(request)
+        return OK + _packed(columns), self._host.out.observation
 
     def _step(self, request: bytes, cargo: np.ndarray) -> Reply:
         self._actions[...] = cargo  # which cannot be written to, unlike what an environment gets elsewhere
-        columns = self._envs.step_columns(self._actions)
-        out = self._envs.results
-        return OK + self._packed(columns), (out.observation, out.reward, out.terminated, out.truncated)
-
-    def _packed(self, columns: Columns) -> bytes:
-        placed = relocate(columns, self._rows)
-        try:
-            return cloudpickle.dumps(placed)
-        except Exception:
-            for key, parts in placed.items():
-                dumps(parts, f"The info {key!r}")
-            raise
-
-    def _call(self, request: bytes, cargo: None) -> Reply:
-        name, args, kwargs = pickle.loads(request)
-        return OK + dumps(list(self._envs.call(name, *args, **kwargs)), f"What {name!r} returned"), None
-
-    def _render(self, request: bytes, cargo: None) -> Reply:
-        environments = [index - self._rows.start for index in pickle.loads(request)]
-        return OK + dumps(list(self._envs.render(environments)), "What 'render' returned"), None
-
-    def _set(self, request: bytes, cargo: None) -> Reply:
-        self._envs.assign(*pickle.loads(request))
-        return OK, None
-
-    def _keys(self, request: bytes, cargo: None) -> Reply:
-        return OK + pickle.dumps(self._envs.state_keys()), None
-
-    def _capture(self, request: bytes, cargo: None) -> Reply:
-        state = self._envs.capture_state()
-        moved = [replace(part, environments=part.environments + self._rows.start) for part in state.sections]
-        return OK + pickle.dumps((moved, state.pending)), None
-
-    def _restore(self, request: bytes, cargo: None) -> Reply:
-        self._envs.restore_state(pickle.loads(request))
-        return OK, None
+        columns = self._host.step(self._actions)
+        out = self._host.out
+        return OK + _packed(columns), (out.observation, out.reward, out.terminated, out.truncated)
 
     def _collect(self, request: bytes, cargo: bytes) -> Reply:
         seeds, num_steps, first_step = pickle.loads(request)
         policy = pickle.loads(cargo)
         if seeds is not None:
             self._envs.reset(seed=seeds)
-        observation = self._envs.results.observation
+        observation, environments = self._host.out.observation, self._host.rows
         rollout = collect(
-            self._envs, policy, num_steps, observation=observation, first_step=first_step, environments=self._rows
+            self._envs, policy, num_steps, observation=observation, first_step=first_step, environments=environments
         )
         return OK, rollout
 
-    def _close(self, request: bytes, cargo: None) -> Reply:
-        self._envs.close()
-        return OK, None
+
+def _packed(columns: Columns) -> bytes:
+    try:
+        return cloudpickle.dumps(columns)
+    except Exception:
+        for key, parts in columns.items():
+            dumps(parts, f"The info {key!r}")
+        raise
 
 
 def _answered(action: Callable[[], Reply]) -> Reply:
     try:
         return action()
-    except BaseException as error:  # an environment's SystemExit is its error, not the end of the worker
-        return ERROR + pickle.dumps(RemoteError.of(error)), None
+    except BaseException as error:
+        return failure(error), None

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import ray
 
-from superdex.lab.gym.distributed.actor import COLLECT
 from superdex.lab.gym.rollouts import Rollout
 from superdex.lab.gym.vector.backend import StepBuffers
-from superdex.lab.gym.vector.worker import STEP
+from superdex.lab.gym.vector.requests import COLLECT, STEP
 
 __all__ = ["Freight"]
 

@@ -21,15 +21,14 @@ from contextlib import suppress
 from typing import Any
 
 import ray
-from gymnasium.error import ClosedEnvironmentError
 from ray.exceptions import RayError, RayTaskError
 
-from superdex.lab.gym.distributed.actor import COLLECT, ActorJob, EnvActor, Greeting, Reply, versions
+from superdex.lab.gym.distributed.actor import ActorJob, EnvActor, Greeting, Reply, versions
 from superdex.lab.gym.distributed.connection import Connection
 from superdex.lab.gym.distributed.freight import Freight
 from superdex.lab.gym.distributed.placement import Placement, PlacementError
-from superdex.lab.gym.vector.errors import RemoteError, WorkerError, WorkerTimeoutError, worker_name
-from superdex.lab.gym.vector.worker import CLOSE, ERROR
+from superdex.lab.gym.vector.errors import RemoteError, WorkerError, WorkerTimeoutError, closed_meanwhile, worker_name
+from superdex.lab.gym.vector.requests import CLOSE, COLLECT, ERROR
 
 __all__ = ["ActorPool"]
 
@@ -53,7 +52,9 @@ class ActorPool:
     """How often each worker may be started again."""
     freight: Freight | None = None
     """What goes with requests and replies, once the environments are known."""
-    _closed = False
+    closed = False
+    """Whether the actors are to end, or have ended."""
+    _ended = False
 
     def __init__(
         self, jobs: Sequence[ActorJob], connection: Connection, placement: Placement, timeout: float | None = None
@@ -84,6 +85,7 @@ class ActorPool:
         except PlacementError:
             self._require_open()  # closing removes the reservation
             raise
+        self._require_open()
         self._actors[index] = self._start(index)
         self._dead.discard(index)
 
@@ -231,8 +233,8 @@ class ActorPool:
                 )
 
     def _require_open(self) -> None:
-        if self._closed:
-            raise ClosedEnvironmentError("The vector environment was closed by another thread.") from None
+        if self.closed:
+            raise closed_meanwhile() from None
 
     def _require_connection(self) -> None:
         self._require_open()
@@ -245,14 +247,19 @@ class ActorPool:
         with suppress(Exception):  # it is dead already
             ray.kill(self._actors[index])
 
+    def interrupt(self) -> None:
+        """Have a thread that waits for actors raise ClosedEnvironmentError soon, and whoever comes after it at once."""
+        self.closed = True
+
     def shutdown(self, grace: float) -> Exception | None:
         """End all workers within about `grace` seconds, by force if need be; harmless when repeated.
 
         Returns the first exception that an environment raised as it was closed.
         """
-        if self._closed or not self.connection.is_current():
+        self.interrupt()
+        if self._ended or not self.connection.is_current():
             return None  # they have ended, or this is a forked copy of the caller, whose own they are not
-        self._closed = True
+        self._ended = True
         alive = [index for index in range(len(self._actors)) if index not in self._dead]
         try:
             closing = [self._actors[index].handle.remote(CLOSE) for index in alive]

@@ -45,16 +45,10 @@ from superdex.lab.gym.distributed.pool import ActorPool
 from superdex.lab.gym.rollouts import Policy, Rollout
 from superdex.lab.gym.rollouts.collecting import require_same_step
 from superdex.lab.gym.vector.backend import StepBuffers
-from superdex.lab.gym.vector.base import check_autoreset_mode
+from superdex.lab.gym.vector.checks import check_autoreset_mode
 from superdex.lab.gym.vector.columns import Columns
-from superdex.lab.gym.vector.pooled import PooledVectorEnv
-from superdex.lab.gym.vector.startup import (
-    EnvFactory,
-    check_count,
-    check_factories,
-    check_failure_policy,
-    pickle_factories,
-)
+from superdex.lab.gym.vector.pooled import PooledVectorEnv, in_turn
+from superdex.lab.gym.vector.startup import EnvFactory, check_count, pickle_factories
 from superdex.lab.gym.vector.wire import dumps
 
 __all__ = ["RayVectorEnv"]
@@ -63,8 +57,7 @@ __all__ = ["RayVectorEnv"]
 class RayVectorEnv(PooledVectorEnv):
     """A vector environment over `num_workers` actors of `num_envs_per_worker` environments each.
 
-    In an actor, environments of one class, scene and configuration step as one
-    native batch; any others step one after another. `inner_backends` tells which.
+    In an actor they step as in a worker process of `HybridVectorEnv`; `inner_backends` tells how.
     """
 
     def __init__(
@@ -74,7 +67,7 @@ class RayVectorEnv(PooledVectorEnv):
         *,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
-        num_threads_per_worker: int = 1,
+        num_threads_per_worker: int = 0,
         num_cpus_per_worker: float | None = None,
         address: str | None = None,
         scheduling_timeout: float = 60.0,
@@ -84,60 +77,60 @@ class RayVectorEnv(PooledVectorEnv):
     ) -> None:
         """Start the actors and make the environments.
 
+        Arguments that `HybridVectorEnv` has, too, mean the same, of actors instead of processes.
+
         Args:
-            env_fns: one factory per environment; they travel to the actors by cloudpickle.
-            num_envs_per_worker: environments per actor; divides `len(env_fns)`.
-            autoreset_mode: when an environment whose episode ended is reset.
-            copy: whether results are the caller's to keep. If False, observations,
-                rewards and flags are views that the next `step` or `reset` overwrites.
-            num_threads_per_worker: threads of each actor's native batch.
-            num_cpus_per_worker: logical CPUs that Ray reserves for each actor; by default one per thread.
+            env_fns, num_envs_per_worker, autoreset_mode, copy: see `HybridVectorEnv`.
+            num_threads_per_worker: see `HybridVectorEnv`. Where environments' configuration decides (0), say
+                `num_cpus_per_worker`, too: they are not made yet when Ray reserves CPUs for them.
+            num_cpus_per_worker: logical CPUs that Ray reserves for each actor; by default
+                `num_threads_per_worker`, or 1 if that is 0.
             address: of the cluster, if this process is not connected to one: "auto" or "host:port". None: the one in
                 RAY_ADDRESS, else the one that runs on this machine, else a new one of this machine alone.
             scheduling_timeout: [s] within which the cluster must have room for all actors, and for one that is
                 started again. Allow minutes where an autoscaler adds nodes.
             worker_timeout: [s] in which an actor must answer any one call, construction included (from when its
                 process is up), `collect` once per step; one that does not is killed. None: no limit.
-            on_worker_failure: whether the death of an actor is raised as an error, or the actor is started again and
-                its environments' episodes are truncated.
-            max_worker_restarts: how often each actor is started again before its death is an error after all.
+            on_worker_failure, max_worker_restarts: see `HybridVectorEnv`.
 
         Raises:
             PlacementError: if the cluster has no room.
             WorkerError: if a node has other versions of libraries, or an actor dies.
         """
-        check_count("num_envs_per_worker", num_envs_per_worker)
-        check_count("num_threads_per_worker", num_threads_per_worker)
-        check_failure_policy(on_worker_failure, max_worker_restarts, worker_timeout)
+        env_fns = self._plan(
+            env_fns, num_envs_per_worker, num_threads_per_worker, on_worker_failure, max_worker_restarts, worker_timeout
+        )
         _check_patience(scheduling_timeout)
-        num_cpus = _checked_cpus(num_threads_per_worker if num_cpus_per_worker is None else num_cpus_per_worker)
-        env_fns = check_factories(env_fns, num_envs_per_worker)
+        num_cpus = _checked_cpus((num_threads_per_worker or 1) if num_cpus_per_worker is None else num_cpus_per_worker)
         mode = check_autoreset_mode(autoreset_mode)
-        self.num_envs_per_worker = k = int(num_envs_per_worker)
-        self.num_workers = len(env_fns) // k
-        self._rows = [slice(first, first + k) for first in range(0, len(env_fns), k)]
         jobs = [
             ActorJob(rows, pickle_factories(env_fns, rows), int(num_threads_per_worker), mode) for rows in self._rows
         ]
         self._pool = self._actors = _start(jobs, num_cpus, address, scheduling_timeout, worker_timeout)
         self._hold(partial(_release, self._actors))
         try:
-            self._meet(len(env_fns), mode, copy)
-            self._actions = np.zeros(self.action_space.shape, self.action_space.dtype)
-            self._buffers = StepBuffers.allocate(self.observation_space, len(env_fns))
-            self._receivers = [_Unpickler()] * self.num_workers
-            self._actors.freight = self._freight = Freight(self._rows, self._actions, self._buffers)
+            self._set_up(len(env_fns), mode, copy)
             if on_worker_failure == "restart":
                 self._recover_by_restarts(int(max_worker_restarts), attach=None)
         except BaseException:
             self._fail()
             raise
 
+    @in_turn
+    def _set_up(self, num_envs: int, mode: AutoresetMode, copy: bool) -> None:
+        """Wait for the environments, and have a place for what goes to them and comes from them."""
+        self._meet(num_envs, mode, copy)
+        self._actions = np.zeros(self.action_space.shape, self.action_space.dtype)
+        self._buffers = StepBuffers.allocate(self.observation_space, num_envs)
+        self._receivers = [_Unpickler()] * self.num_workers
+        self._actors.freight = self._freight = Freight(self._rows, self._actions, self._buffers)
+
     @property
     def worker_nodes(self) -> tuple[str, ...]:
         """(num_workers,): the id of the node that each actor is on, as in `ray.nodes()`."""
         return tuple(self._actors.nodes)
 
+    @in_turn
     def collect(self, policy: Policy, num_steps: int, *, first_step: int = 0) -> Rollout:
         """Step all environments for `num_steps`, with the policy beside them; see `superdex.lab.gym.rollouts.collect`.
 

@@ -5,7 +5,8 @@ from superdex.lab.gym.envs.env_state import EnvState
 from superdex.lab.gym.envs.mochi_env import MochiEnv
 from superdex.lab.gym.envs.scene_manager import SceneManager
 from superdex.lab.gym.envs.sim import Sim
-from superdex.lab.gym.envs.types import Mask, Rows, StructuredArrays, Terminate, Truncate
+from superdex.lab.gym.envs.types import Mask, StructuredArrays, Terminate, Truncate
+from superdex.physics import Rows
 
 __all__ = [
     "EnvState",

@@ -27,6 +27,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from superdex.lab.gym.envs.errors import MissingHookError
 from superdex.physics.rendering import RenderQuality, check_quality, check_size
 
 __all__ = ["MochiEnvCfg", "TaskCfg"]
@@ -46,7 +47,11 @@ class TaskCfg:
     use_shared_scenes: bool = True
     """Whether environments of one class and scene name share one compiled model in a process."""
     num_worker_threads: int = 0
-    """Native threads for a batch of these environments, where the vector environment leaves the choice open (0)."""
+    """Native threads of a batch of these environments, where the vector environment's own argument leaves it open.
+
+    That is `num_threads` of `SceneVectorEnv`, `num_threads_per_worker` of those with workers: what is given there
+    counts. 0 leaves it open here, too: one per logical CPU in `SceneVectorEnv`, one in each worker.
+    """
     render_mode: str | None = None
     """How `render` shows the environment; one of the class's `metadata["render_modes"]`, or None."""
     render_size: tuple[int, int] | None = None
@@ -72,7 +77,7 @@ class TaskCfg:
     @property
     def num_substeps(self) -> int:
         """Physics steps per control step."""
-        raise NotImplementedError(f"{type(self).__name__} must define num_substeps.")
+        raise MissingHookError.of(self, "num_substeps")
 
     @property
     def timestep(self) -> float | None:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from superdex.lab.gym.envs.config import MochiEnvCfg, TaskCfg
+from superdex.lab.gym.envs.errors import MissingHookError
 from superdex.lab.gym.envs.initial_state import InitialState
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.spaces import FlattenedSpaces
@@ -88,7 +89,7 @@ class TaskHooks(FlattenedSpaces):
 
     def _build_model(self) -> mujoco.MjModel:
         """The compiled model of this configuration; the caller sets its time step if the configuration gives one."""
-        raise NotImplementedError(f"{type(self).__name__} must define _build_model().")
+        raise MissingHookError.of(self, "_build_model()")
 
     def _reset(self, sim: Sim, options: Mapping[str, Any]) -> None:
         """Bring rows, which are in the model's initial state, into the state that an episode starts from.
@@ -110,11 +111,11 @@ class TaskHooks(FlattenedSpaces):
         `sim` is as the last step left it: what is compared with the state after the
         step is recorded here, in `sim.task`.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define _apply_action().")
+        raise MissingHookError.of(self, "_apply_action()")
 
     def _make_observation(self, sim: Sim) -> tuple[StructuredArrays, StructuredArrays]:
         """The observation by key and infos by name, each value (N, ...), after a reset or a step."""
-        raise NotImplementedError(f"{type(self).__name__} must define _make_observation().")
+        raise MissingHookError.of(self, "_make_observation()")
 
     def _make_step_info(self, sim: Sim) -> StructuredArrays:
         """Infos by name, each (N, ...), that only a step has, such as a velocity over the step."""
@@ -124,7 +125,7 @@ class TaskHooks(FlattenedSpaces):
         self, action: StructuredArrays, observation: StructuredArrays, info: StructuredArrays
     ) -> StructuredArrays:
         """Terms by name, each (N,); each is also `info["reward_<name>"]`. `info` has that of `_make_step_info`, too."""
-        raise NotImplementedError(f"{type(self).__name__} must define _compute_reward_terms().")
+        raise MissingHookError.of(self, "_compute_reward_terms()")
 
     def _total_reward(self, terms: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
         """The reward (N,): the terms' sum, from the first to the last.

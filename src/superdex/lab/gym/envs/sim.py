@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.parts import JointPart, Part
-from superdex.lab.gym.envs.types import Rows
-from superdex.physics import SceneBatch
+from superdex.physics import Rows, SceneBatch
 from superdex.physics.scene_batch import STATE_FIELDS
 
 __all__ = ["Sim"]

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from superdex.lab.gym.envs.errors import TaskError
+from superdex.lab.gym.envs.errors import MissingHookError, TaskError
 
 __all__ = ["FlatSpace", "FlattenedSpaces"]
 
@@ -112,11 +112,11 @@ class FlattenedSpaces:
 
     def _observation_parts(self) -> Mapping[str, spaces.Box]:
         """Boxes by key, flattened to `observation_space` in alphabetical order of the keys (see `alphabetical`)."""
-        raise NotImplementedError(f"{type(self).__name__} must define _observation_parts().")
+        raise MissingHookError.of(self, "_observation_parts()")
 
     def _action_parts(self) -> Mapping[str, spaces.Box]:
         """Boxes by key, flattened to `action_space` in alphabetical order of the keys (see `alphabetical`)."""
-        raise NotImplementedError(f"{type(self).__name__} must define _action_parts().")
+        raise MissingHookError.of(self, "_action_parts()")
 
     @cached_property
     def observation_layout(self) -> FlatSpace:

@@ -7,16 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Mask", "Rows", "StructuredArrays", "Terminate", "Truncate"]
+__all__ = ["Mask", "StructuredArrays", "Terminate", "Truncate"]
 
 StructuredArrays = dict[str, NDArray[Any]]
 """Arrays by key, each (N, *shape): a structured observation or action, infos, or reward terms (N,)."""
 
 Mask = NDArray[np.bool_]
 """(N,) which environments."""
-
-Rows = NDArray[np.int64] | None
-"""Rows in play: sorted indices, or None for all."""
 
 
 class Terminate(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 
 from superdex.lab.gym.vector.errors import name_environment
 
-__all__ = ["call_envs", "check_shared", "render_envs", "run_all", "same_attributes", "set_env_attr"]
+__all__ = ["call_envs", "check_shared", "run_all", "same_attributes", "set_env_attr"]
 
 # What each environment has of its own without being another task: its rows, generator, lifetime and spaces.
 _OWN = frozenset(
@@ -29,26 +29,29 @@ _OWN = frozenset(
 
 
 def call_envs(
-    envs: Sequence[gymnasium.Env], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], first_environment: int = 0
+    envs: Sequence[gymnasium.Env],
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    environments: Iterable[int] | None = None,
+    first_environment: int = 0,
 ) -> list[Any]:
-    """What `name` returns for each environment: a method's result, or an attribute.
+    """What `name` returns for environments: a method's result, or an attribute.
 
-    An exception gets a note with the global index; `first_environment` is that of `envs[0]`.
+    `environments` are global indices, None for all; that of `envs[0]` is `first_environment`. An
+    exception gets a note with the global index.
     """
+    if environments is None:
+        environments = range(first_environment, first_environment + len(envs))
     results = []
-    for index, env in enumerate(envs, first_environment):
+    for index in environments:
         try:
-            member = env.get_wrapper_attr(name)
+            member = envs[index - first_environment].get_wrapper_attr(name)
             results.append(member(*args, **kwargs) if callable(member) else member)
         except Exception as error:
             name_environment(error, index)
             raise
     return results
-
-
-def render_envs(envs: Sequence[gymnasium.Env], environments: Iterable[int], first_environment: int = 0) -> list[Any]:
-    """What `render` of the chosen environments returns, by global index; that of `envs[0]` is `first_environment`."""
-    return [call_envs([envs[index - first_environment]], "render", (), {}, index)[0] for index in environments]
 
 
 def set_env_attr(envs: Sequence[gymnasium.Env], name: str, values: Sequence[Any], first_environment: int = 0) -> None:

@@ -24,10 +24,11 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.env_state import EnvState, Section
-from superdex.lab.gym.vector.backend import Backend, Rows, StepBuffers
+from superdex.lab.gym.vector.backend import Backend, StepBuffers
 from superdex.lab.gym.vector.columns import ArrayColumn, Columns, NestedColumn, ObjectColumn
 from superdex.lab.gym.vector.errors import environment_named
 from superdex.lab.gym.vector.infos import FINAL_OBS, extend, select
+from superdex.physics import Rows
 
 __all__ = ["Autoreset"]
 

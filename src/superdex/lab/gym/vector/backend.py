@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.env_state import Section, SectionKey
 from superdex.lab.gym.vector.columns import Columns
+from superdex.physics import Rows
 
-__all__ = ["Backend", "InnerBackend", "Rows", "StepBuffers"]
-
-Rows = NDArray[np.int64] | None
+__all__ = ["Backend", "InnerBackend", "StepBuffers"]
 
 
 @dataclass(frozen=True, slots=True)

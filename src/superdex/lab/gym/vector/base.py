@@ -10,9 +10,10 @@ caller's to keep, unless the environment was made with `copy=False`: then
 observations, rewards and flags are views that the next call overwrites.
 
 An exception that comes out of `reset` or `step` leaves environments in the middle of
-something, some stepped and some not. They are never stepped on from there:
-`HybridVectorEnv` is closed; `SceneVectorEnv` stays open, and `step` raises
-`ResetNeeded` until a `reset` of all environments has begun anew.
+something, some stepped and some not. They are never stepped on from there: those
+with workers are closed; `SceneVectorEnv` stays open, and `step` raises `ResetNeeded`
+until a `reset` of all environments has begun anew. So it does, everywhere, after
+a `restore_state` that failed half-way.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from superdex.lab.gym.vector.checks import (
 from superdex.lab.gym.vector.columns import Columns
 from superdex.lab.gym.vector.infos import merge
 
-__all__ = ["BatchedStepResult", "BatchedVectorEnv", "check_autoreset_mode"]
+__all__ = ["BatchedStepResult", "BatchedVectorEnv"]
 
 _DIRECT_CALLS = frozenset({"reset", "step", "close"})
 
@@ -59,15 +60,6 @@ class BatchedStepResult(NamedTuple):
     """(num_envs,): a limit ended the episode."""
     info: dict[str, Any]
     """Arrays by kind of information, each indexed by environment, with a mask under `_key`."""
-
-
-def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
-    """The mode, given by itself or by its value ("NextStep", ...)."""
-    try:
-        return AutoresetMode(mode)
-    except ValueError:
-        known = ", ".join(repr(each.value) for each in AutoresetMode)
-        raise ValueError(f"autoreset_mode must be an AutoresetMode or one of {known}, got {mode!r}.") from None
 
 
 class BatchedVectorEnv(VectorEnv):
@@ -160,10 +152,26 @@ class BatchedVectorEnv(VectorEnv):
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of every environment, or get an attribute; one result per environment."""
+        return self.call_on(None, name, *args, **kwargs)
+
+    def call_on(
+        self, environments: Sequence[int] | np.ndarray | None, name: str, /, *args: Any, **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """As `call`, in some environments; one result for each of them.
+
+        Args:
+            environments: indices, or a boolean mask (num_envs,), of those to call, None for all;
+                the others, and workers that have none of these, do nothing.
+            name: of a method, which gets the further arguments, or of an attribute.
+
+        Raises:
+            ValueError, TypeError: if there is no such environment.
+        """
         self._require_open()
         if name in _DIRECT_CALLS:
             raise ValueError(f"call({name!r}) would go behind the vector environment's back; use {name}() itself.")
-        return self._call_envs(name, args, kwargs)
+        chosen = None if environments is None else check_environments(environments, self.num_envs)
+        return self._call_envs(name, args, kwargs, chosen)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """An attribute of every environment."""
@@ -193,15 +201,9 @@ class BatchedVectorEnv(VectorEnv):
     def render(self, environments: Sequence[int] | np.ndarray | None = None) -> tuple[Any, ...]:
         """What `render` of each environment returns: its frame, (height, width, 3), in render mode "rgb_array".
 
-        Args:
-            environments: indices, or a boolean mask (num_envs,), of those to render, None for all;
-                the others, and workers that have none of these, do nothing.
-
-        Raises:
-            ValueError, TypeError: if there is no such environment.
+        `environments` as in `call_on`.
         """
-        self._require_open()
-        return self._render_envs(check_environments(environments, self.num_envs))
+        return self.call_on(environments, "render")
 
     def capture_state(self) -> EnvState:
         """Everything that decides the environments' future; see `superdex.lab.gym.envs.env_state`.
@@ -226,11 +228,12 @@ class BatchedVectorEnv(VectorEnv):
         self._require_open()
         require_state(state)
         state.require_fit(self._state_keys(), self.autoreset_mode.value)
+        ready, self._ready = state.is_reset, False  # if it fails, some are restored and some are not
         self._restore_envs(state)
         self._buffers.observation[...] = state.observation
         self._buffers.terminated[:] = state.pending
         self._buffers.truncated[:] = False
-        self._ready = state.is_reset
+        self._ready = ready
         return self._keep(self._buffers.observation)
 
     @property
@@ -275,12 +278,10 @@ class BatchedVectorEnv(VectorEnv):
         """Step all environments."""
 
     @abstractmethod
-    def _call_envs(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """`call` on every environment."""
-
-    @abstractmethod
-    def _render_envs(self, environments: list[int]) -> tuple[Any, ...]:
-        """What `render` returns for each of these environments, in this order."""
+    def _call_envs(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], environments: list[int] | None
+    ) -> tuple[Any, ...]:
+        """`call_on` these environments, or all."""
 
     @abstractmethod
     def _set_env_attr(self, name: str, values: list[Any] | tuple[Any, ...]) -> None:

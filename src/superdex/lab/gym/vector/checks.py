@@ -14,10 +14,12 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 __all__ = [
     "check_actions",
+    "check_autoreset_mode",
     "check_environments",
     "check_options",
     "check_running",
@@ -36,6 +38,15 @@ _TO_BOX = {
     "action": "Put the environment in a gymnasium.ActionWrapper that takes a Box.",
 }
 _NAMED = 10
+
+
+def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    """The mode, given by itself or by its value ("NextStep", ...)."""
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        known = ", ".join(repr(each.value) for each in AutoresetMode)
+        raise ValueError(f"autoreset_mode must be an AutoresetMode or one of {known}, got {mode!r}.") from None
 
 
 def check_actions(actions: Any, space: Box) -> np.ndarray:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
+from gymnasium.error import ClosedEnvironmentError
 
 __all__ = [
     "RemoteError",
@@ -32,6 +33,7 @@ __all__ = [
     "WorkerError",
     "WorkerTimeoutError",
     "blame",
+    "closed_meanwhile",
     "environment_named",
     "name_environment",
     "worker_name",
@@ -78,6 +80,13 @@ class WorkerTimeoutError(WorkerError):
 
 class SharedMemoryError(WorkerError):
     """There is not enough memory for what the processes share."""
+
+
+def closed_meanwhile() -> ClosedEnvironmentError:
+    """The error of a call that cannot go on because there are no workers any more, through no fault of theirs."""
+    return ClosedEnvironmentError(
+        "The vector environment was closed by another thread, or a signal handler, in the middle of this call."
+    )
 
 
 def worker_name(index: int, environments: Sequence[int], exit_code: int | None = None) -> str:

@@ -24,7 +24,8 @@ is a `WorkerError`, one that takes longer than `worker_timeout` (and is killed) 
 closed, and so it is when a worker dies in another call; an exception in `call`,
 `get_attr` or `set_attr` leaves it usable. With `on_worker_failure="restart"` a worker
 that died or was killed is replaced instead, and its episodes are truncated
-(`superdex.lab.gym.vector.recovery`); an environment's exception is raised even then.
+(`superdex.lab.gym.vector.recovery`); an environment's exception is raised even then. If
+another thread closes in the middle of a call, that raises ClosedEnvironmentError.
 
 **Not provided.** Selective resets (`reset_mask`); one object shared by several
 environments across workers.
@@ -40,21 +41,14 @@ from typing import Literal
 
 from gymnasium.vector import AutoresetMode
 
-from superdex.lab.gym.vector.base import check_autoreset_mode
+from superdex.lab.gym.vector.checks import check_autoreset_mode
 from superdex.lab.gym.vector.pool import WorkerPool
-from superdex.lab.gym.vector.pooled import PooledVectorEnv
-from superdex.lab.gym.vector.startup import (
-    EnvFactory,
-    check_context,
-    check_count,
-    check_factories,
-    check_failure_policy,
-    check_process,
-    pickle_factories,
-)
+from superdex.lab.gym.vector.pooled import PooledVectorEnv, in_turn
+from superdex.lab.gym.vector.requests import ATTACH
+from superdex.lab.gym.vector.startup import EnvFactory, check_context, check_process, pickle_factories
 from superdex.lab.gym.vector.transport import BatchLayout, SharedBuffer
 from superdex.lab.gym.vector.wire import ColumnReceiver
-from superdex.lab.gym.vector.worker import ATTACH, Job
+from superdex.lab.gym.vector.worker import Job
 
 __all__ = ["HybridVectorEnv"]
 
@@ -74,7 +68,7 @@ class HybridVectorEnv(PooledVectorEnv):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         context: str | BaseContext | None = None,
         copy: bool = True,
-        num_threads_per_worker: int = 1,
+        num_threads_per_worker: int = 0,
         worker_timeout: float | None = None,
         on_worker_failure: Literal["raise", "restart"] = "raise",
         max_worker_restarts: int = 10,
@@ -88,23 +82,22 @@ class HybridVectorEnv(PooledVectorEnv):
             context: only "spawn" (or None) is used; anything else draws a warning.
             copy: whether results are the caller's to keep. If False, observations,
                 rewards and flags are views that the next `step` or `reset` overwrites.
-            num_threads_per_worker: threads of each worker's native batch.
+            num_threads_per_worker: native threads of a batch in a worker; 0 for its configuration's
+                `num_worker_threads`, and 1 if that is 0, too.
             worker_timeout: [s] in which a worker must answer any one call, construction included
-                (from when its process is up); one that does not is killed. None: no limit.
+                (from when its process is up, which may take a minute, or this if it is longer);
+                one that does not is killed. None: no limit.
             on_worker_failure: whether the death of a worker is raised as an error, or the worker
                 is started again and its environments' episodes are truncated.
             max_worker_restarts: how often each worker is started again before its death is an error after all.
         """
         check_process()
-        check_count("num_envs_per_worker", num_envs_per_worker)
-        check_count("num_threads_per_worker", num_threads_per_worker)
-        check_failure_policy(on_worker_failure, max_worker_restarts, worker_timeout)
-        env_fns = check_factories(env_fns, num_envs_per_worker)
+        env_fns = self._plan(
+            env_fns, num_envs_per_worker, num_threads_per_worker, on_worker_failure, max_worker_restarts, worker_timeout
+        )
         mode = check_autoreset_mode(autoreset_mode)
         check_context(context)
-        self.num_envs_per_worker = int(num_envs_per_worker)
-        self.num_workers = len(env_fns) // self.num_envs_per_worker
-        jobs = self._launch(env_fns, num_threads_per_worker, mode, worker_timeout)
+        jobs = self._launch(env_fns, int(num_threads_per_worker), mode, worker_timeout)
         try:
             attach = self._set_up(jobs[0].batch, len(env_fns), mode, copy)
             if on_worker_failure == "restart":
@@ -123,7 +116,6 @@ class HybridVectorEnv(PooledVectorEnv):
         """Start the workers with what they need to make their environments."""
         k, batch = self.num_envs_per_worker, SharedBuffer()
         jobs = [Job(w, k, num_threads, mode, SharedBuffer(), batch, SharedBuffer()) for w in range(self.num_workers)]
-        self._rows = [job.rows for job in jobs]
         self._arenas = [job.arena for job in jobs]
         for job in jobs:
             job.factories.write(pickle_factories(env_fns, job.rows))
@@ -133,6 +125,7 @@ class HybridVectorEnv(PooledVectorEnv):
         self._hold(partial(_release, pool, shared))
         return jobs
 
+    @in_turn
     def _set_up(self, batch: SharedBuffer, num_envs: int, mode: AutoresetMode, copy: bool) -> bytes:
         """Wait for the environments, agree on the layout, and share memory; returns the request that did so."""
         self._meet(num_envs, mode, copy)

@@ -14,8 +14,9 @@ from superdex.lab.gym.envs.mochi_env import MochiEnv
 from superdex.lab.gym.envs.reasons import Reasons
 from superdex.lab.gym.envs.task_batch import TaskBatch
 from superdex.lab.gym.vector.attributes import run_all
-from superdex.lab.gym.vector.backend import Rows, StepBuffers
+from superdex.lab.gym.vector.backend import StepBuffers
 from superdex.lab.gym.vector.columns import ArrayColumn, CodedColumn, Column, Columns, ObjectColumn
+from superdex.physics import Rows
 
 __all__ = ["NativeBackend"]
 
@@ -25,14 +26,15 @@ class NativeBackend:
 
     Args:
         envs: environments of one class and equal configuration on one scene.
-        num_threads: native threads; 0 for what the configuration says, or one per logical CPU.
+        num_threads: native threads; 0 for the configuration's `num_worker_threads`.
+        automatic: native threads if that is 0, too; 0 for one per logical CPU.
     """
 
-    def __init__(self, envs: Sequence[MochiEnv], num_threads: int) -> None:
+    def __init__(self, envs: Sequence[MochiEnv], num_threads: int, automatic: int = 0) -> None:
         self.envs = envs
         self.num_envs = len(envs)
         self.distinct = (0,)
-        num_threads = num_threads or envs[0].cfg.num_worker_threads
+        num_threads = num_threads or envs[0].cfg.num_worker_threads or automatic
         self.batch = TaskBatch(envs, envs[0].scene.make_batch(len(envs), num_threads))
         for index, env in enumerate(envs):
             env.join(self.batch, index)

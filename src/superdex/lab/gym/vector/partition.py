@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from superdex.lab.gym.envs.env_state import Section, SectionKey
 from superdex.lab.gym.envs.mochi_env import MochiEnv
 from superdex.lab.gym.vector.attributes import run_all, same_attributes
-from superdex.lab.gym.vector.backend import Backend, InnerBackend, Rows, StepBuffers
+from superdex.lab.gym.vector.backend import Backend, InnerBackend, StepBuffers
 from superdex.lab.gym.vector.columns import Columns
 from superdex.lab.gym.vector.infos import extend, relocate
 from superdex.lab.gym.vector.native import NativeBackend
 from superdex.lab.gym.vector.sequential import SequentialBackend
+from superdex.physics import Rows
 
 __all__ = ["make_backend"]
 
@@ -31,13 +32,15 @@ __all__ = ["make_backend"]
 _TRANSPARENT_WRAPPERS = (OrderEnforcing, PassiveEnvChecker)
 
 
-def make_backend(envs: list[gymnasium.Env], num_threads: int) -> tuple[Backend, tuple[InnerBackend, ...]]:
+def make_backend(
+    envs: list[gymnasium.Env], num_threads: int, automatic: int = 0
+) -> tuple[Backend, tuple[InnerBackend, ...]]:
     """One backend for all of `envs`, and how it steps each of them.
 
     Args:
         envs: the environments of one process, in order.
-        num_threads: native threads of a batch; 0 for what its environments' configuration says,
-            or one per logical CPU.
+        num_threads: native threads of each batch; 0 for its configuration's `num_worker_threads`.
+        automatic: native threads if that is 0, too; 0 for one per logical CPU.
 
     Returns:
         The backend, and its parts with indices into `envs`.
@@ -59,7 +62,7 @@ def make_backend(envs: list[gymnasium.Env], num_threads: int) -> tuple[Backend, 
     report = []
     for group in groups:
         members = [_inner(envs[index]) for index in group]
-        parts.append((group, NativeBackend(members, num_threads)))
+        parts.append((group, NativeBackend(members, num_threads, automatic)))
         reason = f"{len(group)} x {type(members[0]).__name__} of one configuration on scene {members[0].scene.name!r}"
         report.append(InnerBackend("native", tuple(group), reason))
     report += [InnerBackend("sequential", tuple(indices), reason) for reason, indices in one_by_one.items()]

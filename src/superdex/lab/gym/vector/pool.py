@@ -5,6 +5,9 @@ ends them. It knows nothing of what requests mean (see `worker`). No wait in it
 is blind: a worker that dies is noticed wherever the caller waits for it, and
 with a `timeout` one that does not reply is killed.
 
+`interrupt` is for another thread: it makes the one that waits leave, so that the
+workers can be ended without two threads reading what they say.
+
 A death is an error, unless `max_restarts` allows that worker another start: then
 the worker has no reply (None), and `restart` is what the caller does next.
 """
@@ -14,18 +17,16 @@ from __future__ import annotations
 import os
 import pickle
 import select
-import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from multiprocessing import Pipe, resource_tracker
 from multiprocessing.context import SpawnProcess
 
-from gymnasium.error import ClosedEnvironmentError
-
-from superdex.lab.gym.vector.errors import RemoteError
-from superdex.lab.gym.vector.process import EXIT_SECONDS, WorkerProcess, sigint_held
-from superdex.lab.gym.vector.worker import CLOSE, ERROR, GREETING, Job
+from superdex.lab.gym.vector.errors import RemoteError, closed_meanwhile
+from superdex.lab.gym.vector.process import EXIT_SECONDS, WorkerProcess, signals_held
+from superdex.lab.gym.vector.requests import CLOSE, ERROR
+from superdex.lab.gym.vector.worker import GREETING, Job
 
 __all__ = ["WorkerPool"]
 
@@ -39,7 +40,8 @@ class WorkerPool:
 
     settled = False
     """Whether every request sent has been answered, be it by an exception or by a death that was allowed."""
-    _closed = False
+    closed = False
+    """Whether the workers are to end, or have ended."""
     max_restarts = 0
     """How often each worker may be started again."""
 
@@ -51,13 +53,15 @@ class WorkerPool:
         self._workers: list[WorkerProcess] = []
         self._dead: set[int] = set()
         self._poller = select.poll()
+        self._bell_heard, self._bell = Pipe(duplex=False)
+        self._poller.register(self._bell_heard.fileno(), select.POLLIN)
         self._by_channel: dict[int, WorkerProcess] = {}
         self._by_sentinel: dict[int, WorkerProcess] = {}
         self.restarts = [0] * len(jobs)
         """How often each worker was started again."""
         try:
             resource_tracker.ensure_running()  # it unblocks SIGINT, so not below
-            with sigint_held():
+            with signals_held():
                 for job in jobs:
                     self._workers.append(WorkerProcess(job))
                     self._watch(self._workers[-1])
@@ -67,17 +71,18 @@ class WorkerPool:
 
     def restart(self, index: int) -> None:
         """Start a dead worker again; `greet` it next."""
+        self._require_open()
         self.restarts[index] += 1
-        with sigint_held():
+        with signals_held():
             self._workers[index] = WorkerProcess(self._jobs[index])
             self._watch(self._workers[index])
             self._dead.discard(index)
 
     def greet(self, indices: Iterable[int] | None = None) -> list[bytes | None]:
         """What newly started workers say once their environments are made; as `exchange`."""
+        self._require_open()
         waiting = set(range(len(self._workers)) if indices is None else indices)
-        with self._unless_closed():
-            return self._collect(waiting - self._dead, fail_fast=True)
+        return self._collect(waiting - self._dead, fail_fast=True)
 
     def exchange(self, requests: Sequence[bytes | None], fail_fast: bool = True) -> list[bytes | None]:
         """Send each worker its request and return each one's reply, without its first byte.
@@ -86,9 +91,8 @@ class WorkerPool:
         reply is raised as soon as it comes, or when all workers have replied (not
         `fail_fast`); `settled` is True after the latter.
         """
-        with self._unless_closed():
-            waiting = self._send(requests)
-            return self._collect(waiting, fail_fast)
+        self._require_open()
+        return self._collect(self._send(requests), fail_fast)
 
     def _send(self, requests: Sequence[bytes | None]) -> set[int]:
         """Send what can be sent at once; the workers that will reply."""
@@ -131,6 +135,7 @@ class WorkerPool:
     def _ready_workers(self, waiting: set[int]) -> list[WorkerProcess]:
         """Those of `waiting` with something to read, perhaps none. Notices deaths, and who takes too long."""
         events = self._poller.poll(1000 * min([_LIVENESS_SECONDS, *self._remaining(waiting).values()]))
+        self._require_open()
         ready = []
         for fd, event in events:
             worker = self._by_channel.get(fd)
@@ -149,7 +154,7 @@ class WorkerPool:
                     self._lose(worker, worker.death())
             for index, seconds in self._remaining(waiting - self._dead).items():
                 if seconds <= 0.0:
-                    self._lose(self._workers[index], self._workers[index].stuck(self._timeout or 0.0))
+                    self._lose(self._workers[index], self._workers[index].stuck(self._timeout or 0.0, _START_SECONDS))
         return [worker for worker in ready if worker.index not in self._dead]
 
     def _remaining(self, waiting: set[int]) -> dict[int, float]:
@@ -198,17 +203,15 @@ class WorkerPool:
         worker.dispose()
         self._dead.add(worker.index)
 
-    @contextmanager
-    def _unless_closed(self) -> Iterator[None]:
-        """If another thread ends the workers in the meantime, that is no fault of theirs."""
-        try:
-            yield
-        except Exception:
-            if not self._closed:
-                raise
-            if not threading.main_thread().is_alive():
-                raise SystemExit from None  # ends a daemon thread without a word, as the interpreter exits
-            raise ClosedEnvironmentError("The vector environment was closed by another thread.") from None
+    def _require_open(self) -> None:
+        if self.closed:
+            raise closed_meanwhile()
+
+    def interrupt(self) -> None:
+        """Have a thread that waits for workers raise ClosedEnvironmentError, and whoever comes after it."""
+        if os.getpid() == self._owner and not self.closed:
+            self.closed = True
+            self._bell.send_bytes(b"!")
 
     def shutdown(self, grace: float) -> Exception | None:
         """End all workers within about `grace` seconds, by force if need be; harmless when repeated.
@@ -217,7 +220,7 @@ class WorkerPool:
         """
         if os.getpid() != self._owner:
             return None  # a forked copy of the caller: the workers are not its own
-        self._closed = True
+        self.interrupt()
         workers = [worker for worker in self._workers if worker.index not in self._dead]
         self._workers = []
         deadline = time.monotonic() + grace
@@ -235,6 +238,8 @@ class WorkerPool:
                     process.join(EXIT_SECONDS)
             for worker in workers:
                 worker.dispose()
+            self._bell.close()
+            self._bell_heard.close()
         return next((error for error in errors if error is not None), None)
 
 

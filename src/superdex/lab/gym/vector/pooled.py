@@ -5,32 +5,76 @@ workers (`superdex.lab.gym.vector.recovery.Pool`), one to each, and joins their
 replies. It is the same wherever the workers are: processes of this machine
 (`HybridVectorEnv`) or actors on a cluster (`RayVectorEnv`). A subclass starts the
 workers and says how to release them.
+
+**Threads.** Calls of several threads take turns. Another thread may close at any
+time: then the call that is in the middle of it, or comes next, raises
+ClosedEnvironmentError. A daemon thread that uses one as the interpreter exits ends
+without a word.
 """
 
 from __future__ import annotations
 
 import pickle
+import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from gymnasium.error import ClosedEnvironmentError
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.env_state import EnvState, Section, SectionKey
 from superdex.lab.gym.vector.base import BatchedVectorEnv
 from superdex.lab.gym.vector.columns import Columns
+from superdex.lab.gym.vector.errors import closed_meanwhile
 from superdex.lab.gym.vector.infos import extend
 from superdex.lab.gym.vector.recovery import Pool, Receiver, Recovery
-from superdex.lab.gym.vector.startup import check_agreement
+from superdex.lab.gym.vector.requests import (
+    CAPTURE,
+    KEYS,
+    RESTORE,
+    SET,
+    STEP,
+    Description,
+    call_request,
+    reset_request,
+)
+from superdex.lab.gym.vector.startup import (
+    EnvFactory,
+    check_agreement,
+    check_count,
+    check_factories,
+    check_failure_policy,
+)
 from superdex.lab.gym.vector.wire import dumps
-from superdex.lab.gym.vector.worker import CALL, CAPTURE, KEYS, RENDER, RESTORE, SET, STEP, Description, reset_request
 
-__all__ = ["PooledVectorEnv"]
+__all__ = ["PooledVectorEnv", "in_turn"]
 
 _CLOSE_SECONDS = 10.0
 _ABORT_SECONDS = 1.0
+_LEAVE_SECONDS = 5.0
+"""Within this, another thread has left its call, or the workers are ended while it is in there."""
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def in_turn(method: _Method) -> _Method:
+    """A method that uses the workers, for one thread at a time; see the module's docstring."""
+
+    @wraps(method)
+    def call(self: PooledVectorEnv, *args: Any, **kwargs: Any) -> Any:
+        with self._turn:
+            try:
+                return method(self, *args, **kwargs)
+            except Exception as error:
+                self._raise_if_closed_meanwhile(error)
+                raise
+
+    return cast(_Method, call)
 
 
 class PooledVectorEnv(BatchedVectorEnv):
@@ -46,14 +90,45 @@ class PooledVectorEnv(BatchedVectorEnv):
     """(num_envs, *action_shape): where workers find their actions."""
     _receivers: Sequence[Receiver]
     _recovery: Recovery | None = None
+    _turn: threading.RLock
+    """Held by the thread that uses the workers."""
+    _failed = False
+    """Whether a failure has closed it."""
+
+    reset = in_turn(BatchedVectorEnv.reset)
+    step = in_turn(BatchedVectorEnv.step)
+    call_on = in_turn(BatchedVectorEnv.call_on)
+    set_attr = in_turn(BatchedVectorEnv.set_attr)
+    capture_state = in_turn(BatchedVectorEnv.capture_state)
+    restore_state = in_turn(BatchedVectorEnv.restore_state)
+
+    def _plan(
+        self,
+        env_fns: Sequence[EnvFactory],
+        num_envs_per_worker: int,
+        num_threads_per_worker: int,
+        on_worker_failure: str,
+        max_worker_restarts: int,
+        worker_timeout: float | None,
+    ) -> list[EnvFactory]:
+        """Check what every constructor takes, and know which environments go to which worker; the factories."""
+        check_count("num_envs_per_worker", num_envs_per_worker)
+        check_count("num_threads_per_worker", num_threads_per_worker, least=0)
+        check_failure_policy(on_worker_failure, max_worker_restarts, worker_timeout)
+        factories = check_factories(env_fns, num_envs_per_worker)
+        self.num_envs_per_worker = k = int(num_envs_per_worker)
+        self.num_workers = len(factories) // k
+        self._rows = [slice(first, first + k) for first in range(0, len(factories), k)]
+        return factories
 
     def _hold(self, release: Callable[[float], Exception | None]) -> None:
         """Have `release(grace)` end the workers, at the latest when this object is no more (it must not refer to it).
 
         It takes about `grace` seconds at most, and returns the first exception that an environment raised on closing.
         """
-        self._release = release
-        self._finalizer = weakref.finalize(self, release, _ABORT_SECONDS)
+        self._turn = threading.RLock()  # a signal handler may close in the middle of a call of the same thread
+        self._release = partial(_end, self._pool, self._turn, release)
+        self._finalizer = weakref.finalize(self, self._release, _ABORT_SECONDS)
 
     def _meet(self, num_envs: int, mode: AutoresetMode, copy: bool) -> None:
         """Wait until the workers have made their environments, and be described by them."""
@@ -102,20 +177,21 @@ class PooledVectorEnv(BatchedVectorEnv):
                 extend(columns, receiver.receive(message))
         return columns
 
-    def _call_envs(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        request = CALL + dumps((name, args, kwargs), f"The arguments of call({name!r})")
-        replies = self._exchange_patiently([request] * self.num_workers)
-        return tuple(result for reply in replies for result in pickle.loads(reply))
-
-    def _render_envs(self, environments: list[int]) -> tuple[Any, ...]:
+    def _call_envs(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], environments: list[int] | None
+    ) -> tuple[Any, ...]:
+        member = dumps((name, args, kwargs), f"The arguments of call({name!r})")
+        if environments is None:
+            replies = self._exchange_patiently([call_request(member, None)] * self.num_workers)
+            return tuple(result for reply in replies for result in pickle.loads(reply))
         chosen: list[list[int]] = [[] for _ in self._rows]
         for index in environments:
             chosen[index // self.num_envs_per_worker].append(index)
-        replies = self._exchange_patiently([RENDER + pickle.dumps(indices) if indices else None for indices in chosen])
-        frames: dict[int, Any] = {}
-        for indices, reply in zip(chosen, replies, strict=True):
-            frames |= zip(indices, pickle.loads(reply), strict=True) if indices else ()
-        return tuple(frames[index] for index in environments)
+        replies = self._exchange_patiently([call_request(member, part) if part else None for part in chosen])
+        results: dict[int, Any] = {}
+        for part, reply in zip(chosen, replies, strict=True):
+            results |= zip(part, pickle.loads(reply), strict=True) if part else ()
+        return tuple(results[index] for index in environments)
 
     def _set_env_attr(self, name: str, values: list[Any] | tuple[Any, ...]) -> None:
         requests = [SET + dumps((name, values[rows]), f"A value for {name!r}") for rows in self._rows]
@@ -164,8 +240,17 @@ class PooledVectorEnv(BatchedVectorEnv):
     def _fail(self) -> None:
         """Close without waiting for environments that may be in the middle of something."""
         super()._fail()
+        self._failed = self._failed or not self._pool.closed
         self._finalizer()
         self._forget()
+
+    def _raise_if_closed_meanwhile(self, error: Exception) -> None:
+        """If somebody ends the workers in the middle of a call, its error is no fault of theirs."""
+        main = threading.main_thread()
+        if not main.is_alive() and threading.current_thread() is not main:
+            raise SystemExit from None  # ends a daemon thread without a word: workers go, or went, with the interpreter
+        if self._pool.closed and not self._failed and not isinstance(error, ClosedEnvironmentError):
+            raise closed_meanwhile() from None
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the workers, after they closed their environments; raises what an environment's close() raised."""
@@ -181,6 +266,20 @@ class PooledVectorEnv(BatchedVectorEnv):
         self.closed = True
         for name in ("_actions", "_buffers", "_receivers", "_recovery"):
             self.__dict__.pop(name, None)
+
+
+def _end(
+    pool: Pool, turn: threading.RLock, release: Callable[[float], Exception | None], grace: float
+) -> Exception | None:
+    """Release the workers, once no other thread is in the middle of a call."""
+    pool.interrupt()
+    try:
+        if turn.acquire(timeout=_LEAVE_SECONDS):
+            turn.release()
+    except BaseException:  # an interrupt of this wait
+        release(0.0)
+        raise
+    return release(grace)
 
 
 def _all(replies: Sequence[bytes | None]) -> list[bytes]:

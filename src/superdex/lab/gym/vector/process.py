@@ -26,7 +26,7 @@ from superdex.lab.gym.vector.startup import EXIT_UNGUARDED, UNGUARDED_MESSAGE, W
 from superdex.lab.gym.vector.transport import SharedBuffer
 from superdex.lab.gym.vector.worker import WHERE_SIGNAL, Job, run_worker
 
-__all__ = ["EXIT_SECONDS", "WorkerProcess", "sigint_held"]
+__all__ = ["EXIT_SECONDS", "WorkerProcess", "signals_held"]
 
 EXIT_SECONDS = 2.0
 """How long a process that is to end is waited for before the next, harder, means."""
@@ -76,22 +76,29 @@ class WorkerProcess:
             message = f"{worker_name(self.index, self.environments, code)}."
         return _explained(WorkerError(message, self.index, self.environments, code, self._last_words()))
 
-    def stuck(self, seconds: float) -> WorkerTimeoutError:
-        """It did not reply for `seconds`: kill it, and say where it was."""
-        if self.greeted:
-            self._ask_where_it_is()
+    def stuck(self, timeout: float, start_seconds: float) -> WorkerTimeoutError:
+        """It took longer than `timeout`, or that and `start_seconds` to be up: kill it, and say where it was."""
+        self._ask_where_it_is()
         self.kill()
-        message = (
-            f"{worker_name(self.index, self.environments)} did not reply within worker_timeout = {seconds:g} s"
-            " and was killed. An environment of it may be stuck, or slower than that: then allow more time."
-        )
+        name = worker_name(self.index, self.environments)
+        if self.greeted:
+            message = (
+                f"{name} did not reply within worker_timeout = {timeout:g} s and was killed. An environment of it may"
+                " be stuck, or slower than that: then allow more time."
+            )
+        else:
+            message = (
+                f"{name} did not start within {max(timeout, start_seconds):g} s and was killed. It was importing the"
+                f" main module or what the factories need, which may take {start_seconds:g} s, or worker_timeout if"
+                " that is longer. Import less there, or allow more time by worker_timeout."
+            )
         code = self.process.exitcode
         return _explained(WorkerTimeoutError(message, self.index, self.environments, code, self._last_words()))
 
     def _ask_where_it_is(self) -> None:
         with suppress(ProcessLookupError, ValueError):
             os.kill(self.process.pid or 0, WHERE_SIGNAL)
-        deadline = time.monotonic() + _WORDS_SECONDS
+        deadline = time.monotonic() + _WORDS_SECONDS  # it may be stopped, or not have come to where it listens
         before, words = "", ""
         while time.monotonic() < deadline and not (words and words == before):
             time.sleep(0.02)
@@ -121,18 +128,20 @@ def _explained(error: _Error) -> _Error:
 
 
 @contextmanager
-def sigint_held() -> Iterator[None]:
-    """Processes started within never see SIGINT; a KeyboardInterrupt of this process waits for the end.
+def signals_held() -> Iterator[None]:
+    """Processes started within never see SIGINT and SIGHUP; a KeyboardInterrupt of this process waits for the end.
 
+    A terminal sends them to everyone, but what they mean is for this process to decide.
     Both need care: the mask is inherited by processes, but is the calling thread's only, and
-    a native thread of NumPy may take the signal for Python.
+    a native thread of NumPy may take the signal for Python. WHERE_SIGNAL, which would end
+    them, they do not see until they unblock it.
     """
     handler = signal.getsignal(signal.SIGINT)
     held: list[Any] = []
     holds = threading.current_thread() is threading.main_thread() and callable(handler)
     if holds:
         signal.signal(signal.SIGINT, lambda *arguments: held.append(arguments))
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP, WHERE_SIGNAL})
     try:
         yield
     finally:

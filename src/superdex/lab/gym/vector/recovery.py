@@ -34,7 +34,7 @@ from superdex.lab.gym.vector.backend import StepBuffers
 from superdex.lab.gym.vector.checks import refuse_space, same_space
 from superdex.lab.gym.vector.columns import Columns, NestedColumn, ObjectColumn
 from superdex.lab.gym.vector.infos import FINAL_OBS, extend
-from superdex.lab.gym.vector.worker import Description, reset_request
+from superdex.lab.gym.vector.requests import Description, reset_request
 
 __all__ = ["RESTARTED", "Pool", "Receiver", "Recovery", "RestartSeeds"]
 
@@ -47,6 +47,8 @@ _NO_OPTIONS = cloudpickle.dumps(None)
 class Pool(Protocol):
     """The workers of a vector environment, seen from the caller; see `WorkerPool`, which has them as processes."""
 
+    closed: bool
+    """Whether `interrupt` was called, be it because the workers are to end."""
     settled: bool
     """Whether every request sent has been answered, be it by an exception or by a death that was allowed."""
     max_restarts: int
@@ -67,6 +69,11 @@ class Pool(Protocol):
 
         Results of a step or reset are in the batch once this returns.
         """
+        ...
+
+    def interrupt(self) -> None:
+        """From now on the other methods raise ClosedEnvironmentError, even where a thread waits in one; it may go on
+        for a second, or as long as a worker takes to start or to be killed."""
         ...
 
 

@@ -24,7 +24,7 @@ import gymnasium
 from gymnasium.vector import AutoresetMode
 
 from superdex.lab.gym.envs import MochiEnv, TaskCfg
-from superdex.lab.gym.vector.base import check_autoreset_mode
+from superdex.lab.gym.vector.checks import check_autoreset_mode
 from superdex.lab.gym.vector.in_process import InProcessVectorEnv
 from superdex.lab.gym.vector.native import NativeBackend
 from superdex.lab.gym.vector.startup import check_count, check_factories
@@ -40,7 +40,8 @@ class SceneVectorEnv(InProcessVectorEnv):
         envs: a list of factories, one per environment, or a `MochiEnv` class.
         num_envs: with a class: how many environments of it.
         cfg: with a class: its configuration, as the class takes it.
-        num_threads: native threads; 0 for the configuration's `num_worker_threads`, or one per logical CPU.
+        num_threads: native threads of a batch; 0 for its configuration's `num_worker_threads`, and one per
+            logical CPU if that is 0, too.
         autoreset_mode: when an environment whose episode ended is reset.
         copy: whether results are the caller's to keep; otherwise they are overwritten by the next call.
         **overrides: with a class: configuration fields that take precedence over `cfg`.
@@ -77,18 +78,17 @@ class SceneVectorEnv(InProcessVectorEnv):
         Raises:
             RuntimeError: unless all environments step as one native batch.
         """
-        if not isinstance(self._backend, NativeBackend):
+        backend = self._autoreset.backend
+        if not isinstance(backend, NativeBackend):
             raise RuntimeError(f"These environments do not step as one native batch, but as {self.inner_backends}.")
-        return self._backend.batch.physics
+        return backend.batch.physics
 
-    def _make_env(self, factory: Callable[[], Any], environment: int) -> gymnasium.Env:
-        env = super()._make_env(factory, environment)
+    def _check_env(self, env: gymnasium.Env, environment: int) -> None:
         if not isinstance(env.unwrapped, MochiEnv):
             raise ValueError(
                 f"SceneVectorEnv steps MochiEnv tasks, but environment {environment} is {env}."
                 " Use HybridVectorEnv, which takes any environment."
             )
-        return env
 
 
 def _factories(

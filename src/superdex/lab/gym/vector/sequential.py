@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 from superdex.lab.gym.envs.capturing import capture, restore, section_key
 from superdex.lab.gym.envs.env_state import Section, SectionKey
 from superdex.lab.gym.envs.mochi_env import MochiEnv
-from superdex.lab.gym.vector.backend import Rows, StepBuffers
+from superdex.lab.gym.vector.backend import StepBuffers
 from superdex.lab.gym.vector.collector import Collector
 from superdex.lab.gym.vector.collector import capture as copy_of
 from superdex.lab.gym.vector.columns import Columns
 from superdex.lab.gym.vector.errors import blame
+from superdex.physics import Rows
 
 __all__ = ["SequentialBackend"]
 

@@ -1,4 +1,4 @@
-"""What `HybridVectorEnv` checks and prepares before it starts a process."""
+"""What vector environments with workers check and prepare before they start one."""
 
 from __future__ import annotations
 

@@ -29,9 +29,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from superdex.lab.gym.envs.config import MochiEnvCfg
-from superdex.lab.gym.envs.mochi_env import MochiEnv
-from superdex.lab.gym.envs.randomization import SCALED_FIELDS, scale_physics
+from superdex.lab.gym.envs.benchmarks.base import BenchmarkCfg, BenchmarkEnv
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.types import StructuredArrays, Terminate
 from superdex.physics import load_model
@@ -46,7 +44,7 @@ HIGH_FRICTION = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class AntCfg(MochiEnvCfg):
+class AntCfg(BenchmarkCfg):
     """Configuration of `AntEnv`."""
 
     control_frequency: float = 20
@@ -79,8 +77,6 @@ class AntCfg(MochiEnvCfg):
     """Whether the x and y positions are left out of the observation."""
     use_rotation_vector: bool = False
     """Whether the orientation is observed as a rotation vector (axis times angle [rad]), not a quaternion."""
-    randomize_physics: float = 0.0
-    """At each reset, scale masses, damping and friction of the environment by factors uniform in 1 +- this."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,7 +86,7 @@ class AntCfg(MochiEnvCfg):
             raise ValueError(f"healthy_z_range must be (low, high) with low < high, got {self.healthy_z_range}.")
 
 
-class AntEnv(MochiEnv):
+class AntEnv(BenchmarkEnv):
     """See the module's docstring."""
 
     Cfg = AntCfg
@@ -101,8 +97,6 @@ class AntEnv(MochiEnv):
         super().__init__(cfg, **overrides)
         if self.cfg.include_contact_in_observation:
             self.derived_fields = ("cfrc_ext",)
-        if self.cfg.randomize_physics:
-            self.randomized_fields = SCALED_FIELDS
 
     def _build_model(self) -> mujoco.MjModel:
         return load_model(MODEL_PATH, _edit, *(getattr(self.cfg, field) for field in self.uid_fields))
@@ -120,9 +114,6 @@ class AntEnv(MochiEnv):
         if self.cfg.include_contact_in_observation:
             parts["contact_forces"] = Box(-1, 1, (54,))
         return parts
-
-    def _randomize(self, sim: Sim) -> None:
-        scale_physics(sim, self.cfg.randomize_physics)
 
     def _apply_action(self, sim: Sim, action: StructuredArrays) -> None:
         sim.ctrl = action["control"]

@@ -14,18 +14,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import mujoco
 import numpy as np
 from gymnasium.spaces import Box
 
-from superdex.lab.gym.envs.config import MochiEnvCfg
-from superdex.lab.gym.envs.mochi_env import MochiEnv
-from superdex.lab.gym.envs.randomization import SCALED_FIELDS, scale_physics
+from superdex.lab.gym.envs.benchmarks.base import BenchmarkCfg, BenchmarkEnv
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.types import StructuredArrays, Terminate
 from superdex.physics import load_model
@@ -43,7 +40,7 @@ HELD_POLE_DAMPING = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class CartPoleCfg(MochiEnvCfg):
+class CartPoleCfg(BenchmarkCfg):
     """Configuration of `CartPoleEnv`."""
 
     control_frequency: float = 25
@@ -58,21 +55,14 @@ class CartPoleCfg(MochiEnvCfg):
     """Whether the pole turns freely; otherwise a spring and a damper hold it upright."""
     actuate_on_pole: bool = False
     """Whether the action is a torque on the pole's hinge, not a force on the cart."""
-    randomize_physics: float = 0.0
-    """At each reset, scale masses, damping and friction of the environment by factors uniform in 1 +- this."""
 
 
-class CartPoleEnv(MochiEnv):
+class CartPoleEnv(BenchmarkEnv):
     """See the module's docstring."""
 
     Cfg = CartPoleCfg
     cfg: CartPoleCfg
     uid_fields = ("use_damping", "use_gravity", "free_pole")
-
-    def __init__(self, cfg: CartPoleCfg | Mapping[str, Any] | None = None, **overrides: Any) -> None:
-        super().__init__(cfg, **overrides)
-        if self.cfg.randomize_physics:
-            self.randomized_fields = SCALED_FIELDS
 
     def _build_model(self) -> mujoco.MjModel:
         return load_model(MODEL_PATH, _edit, self.cfg.use_damping, self.cfg.use_gravity, self.cfg.free_pole)
@@ -82,9 +72,6 @@ class CartPoleEnv(MochiEnv):
 
     def _observation_parts(self) -> dict[str, Box]:
         return {key: Box(-np.inf, np.inf, (1,)) for key in ("angular_vel", "linear_vel", "position", "vertical_ang")}
-
-    def _randomize(self, sim: Sim) -> None:
-        scale_physics(sim, self.cfg.randomize_physics)
 
     def _apply_action(self, sim: Sim, action: StructuredArrays) -> None:
         sim.ctrl[:, int(self.cfg.actuate_on_pole)] = action["control"][:, 0]  # actuators: cart_force, pole_torque

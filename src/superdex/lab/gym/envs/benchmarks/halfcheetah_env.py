@@ -12,18 +12,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import mujoco
 import numpy as np
 from gymnasium.spaces import Box
 
-from superdex.lab.gym.envs.config import MochiEnvCfg
-from superdex.lab.gym.envs.mochi_env import MochiEnv
-from superdex.lab.gym.envs.randomization import SCALED_FIELDS, scale_physics
+from superdex.lab.gym.envs.benchmarks.base import BenchmarkCfg, BenchmarkEnv
 from superdex.lab.gym.envs.sim import Sim
 from superdex.lab.gym.envs.types import StructuredArrays
 from superdex.physics import load_model
@@ -34,7 +30,7 @@ MODEL_PATH = Path(__file__).with_name("halfcheetah.xml")
 
 
 @dataclass(frozen=True, kw_only=True)
-class HalfCheetahCfg(MochiEnvCfg):
+class HalfCheetahCfg(BenchmarkCfg):
     """Configuration of `HalfCheetahEnv`."""
 
     control_frequency: float = 20
@@ -51,21 +47,14 @@ class HalfCheetahCfg(MochiEnvCfg):
     """Cost per squared unit of action."""
     exclude_current_position_from_observation: bool = True
     """Whether the x position is left out of the observation."""
-    randomize_physics: float = 0.0
-    """At each reset, scale masses, damping and friction of the environment by factors uniform in 1 +- this."""
 
 
-class HalfCheetahEnv(MochiEnv):
+class HalfCheetahEnv(BenchmarkEnv):
     """See the module's docstring."""
 
     Cfg = HalfCheetahCfg
     cfg: HalfCheetahCfg
     uid_fields = ("use_gravity", "use_rest_springs")
-
-    def __init__(self, cfg: HalfCheetahCfg | Mapping[str, Any] | None = None, **overrides: Any) -> None:
-        super().__init__(cfg, **overrides)
-        if self.cfg.randomize_physics:
-            self.randomized_fields = SCALED_FIELDS
 
     def _build_model(self) -> mujoco.MjModel:
         return load_model(MODEL_PATH, _edit, self.cfg.use_gravity, self.cfg.use_rest_springs)
@@ -76,9 +65,6 @@ class HalfCheetahEnv(MochiEnv):
     def _observation_parts(self) -> dict[str, Box]:
         pose = 8 if self.cfg.exclude_current_position_from_observation else 9
         return {"pose": Box(-np.inf, np.inf, (pose,)), "vel": Box(-np.inf, np.inf, (9,))}
-
-    def _randomize(self, sim: Sim) -> None:
-        scale_physics(sim, self.cfg.randomize_physics)
 
     def _apply_action(self, sim: Sim, action: StructuredArrays) -> None:
         sim.ctrl = action["control"]
