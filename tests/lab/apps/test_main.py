@@ -30,7 +30,16 @@ def test_help(args, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith(" ".join(["usage: superdex", *args[:-1]]))
     if args[0] == "bench":
-        for option in ("env", "sections", "num_workers", "num_envs_per_worker", "num_threads", "num_steps", "json", "plot"):
+        for option in (
+            "env",
+            "sections",
+            "num_workers",
+            "num_envs_per_worker",
+            "num_threads",
+            "num_steps",
+            "json",
+            "plot",
+        ):
             assert f"--{option} " in printed
         assert "None" not in printed
 

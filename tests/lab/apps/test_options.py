@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -39,13 +40,28 @@ def test_video_options_say_so(command: type) -> None:
     assert "seconds" not in names or command is Run  # there, how long to run
 
 
-@pytest.mark.parametrize("command", ["check", "history", "play", "run", "list"])
-def test_help_shows_numbers_as_n_and_no_python(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(params=["bench", "check", "history", "list", "play", "run", "train"])
+def shown(
+    request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """The lines of a command's help, on a terminal on which each text has room in one."""
+    monkeypatch.setenv("COLUMNS", "1000")
     with pytest.raises(SystemExit):
-        main([command, "--help"])
-    printed = capsys.readouterr().out
-    for text in ("INT", "FLOAT", "PATH", "None", "|"):
-        assert f" {text} " not in printed
+        main([request.param, "--help"])
+    return [line.replace("\u2502", " ").rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_help_shows_numbers_as_n_and_no_python(shown: list[str]) -> None:
+    words = " ".join(shown).split()
+    assert "usage:" in words
+    assert not {"INT", "FLOAT", "STR", "PATH", "None", "|"} & {word.strip("()[]{}") for word in words}
+
+
+def test_help_breaks_lines_only_where_the_terminal_does(shown: list[str]) -> None:
+    """The parser keeps the line breaks of an option's docstring, which therefore has none."""
+    assert any(line.startswith("  -h, --help") for line in shown)
+    texts = [line.startswith("      ") for line in shown]
+    assert not any(one and other for one, other in pairwise(texts))
 
 
 def test_numbers_are_typed_as_people_write_them(capsys: pytest.CaptureFixture[str]) -> None:

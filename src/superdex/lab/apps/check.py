@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import tyro
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from superdex.lab.apps.checking import nearest
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.lookup import nearest
-from superdex.lab.apps.options import TaskName
+from superdex.lab.apps.options import TaskName, shown
 from superdex.lab.apps.tables import make_console, make_table
 from superdex.lab.apps.tasks import CfgOption, find_task, parse_cfg
 from superdex.lab.gym.testing import CHECKS, Verdict, check_task
@@ -33,7 +32,7 @@ class Check:
     """What to check."""
     cfg: CfgOption = ()
     """Fields of the task's configuration, as in --cfg steps_per_episode=500 randomize_physics=0.2."""
-    only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CHECK [...]", help_behavior_hint="(default: all)")] = ()
+    only: Annotated[tuple[str, ...], shown("CHECK [...]", "all")] = ()
     """Run these checks only, by the names in the table."""
     no_workers: bool = False
     """Leave out the check that starts worker processes, which takes a few seconds."""

@@ -12,8 +12,8 @@ import tyro
 from superdex.lab.apps.counts import Number
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.evaluation import require_fit
-from superdex.lab.apps.guard import guarded
-from superdex.lab.apps.options import Seconds, require_at_least, require_duration
+from superdex.lab.apps.failure import guarded
+from superdex.lab.apps.options import Seconds, require_at_least, require_duration, shown
 from superdex.lab.apps.recording import Shown, check_video_path, record
 from superdex.lab.apps.tables import make_console, print_line
 from superdex.lab.apps.train.checkpoints import Checkpoint, CheckpointStore, LoadedPolicy, load_policy
@@ -32,7 +32,7 @@ class History:
 
     run_dir: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The directory of a run."""
-    video: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: RUN/history.mp4)")] = None
+    video: Annotated[Path | None, shown("FILE", "RUN/history.mp4")] = None
     """Write the video to this .mp4 file."""
     num_checkpoints: Number = 9
     """How many checkpoints to show at most, evenly chosen, the first and the last among them."""

@@ -5,13 +5,11 @@ A path is module:Class, module:id or id; see `superdex.lab.apps.tasks`.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import os
 import sys
 import traceback
-from collections.abc import Collection
 from functools import partial
 from types import ModuleType
 from typing import Any, TypeGuard
@@ -19,12 +17,13 @@ from typing import Any, TypeGuard
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
+from superdex.lab.apps.checking import nearest
 from superdex.lab.apps.errors import UserError
 from superdex.lab.gym.envs import MochiEnv
 from superdex.lab.gym.registration import NAMESPACE
 from superdex.lab.gym.utils.vector import SceneVectorEnv
 
-__all__ = ["class_at", "class_of", "has", "is_task", "nearest", "offers", "registered", "spec_at"]
+__all__ = ["class_at", "class_of", "has", "is_task", "offers", "registered", "spec_at"]
 
 
 def spec_at(task_id: str) -> EnvSpec | None:
@@ -132,9 +131,3 @@ def offers(module: str) -> list[str]:
 def is_task(value: Any) -> TypeGuard[type[MochiEnv]]:
     """Whether `value` is a class of environments of this library."""
     return inspect.isclass(value) and issubclass(value, MochiEnv) and value is not MochiEnv
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """Which of the known names was meant, or what they are, for a message."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(known) or 'none'}."

@@ -29,7 +29,8 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the command line `args` (by default the process's own); returns the exit code.
 
     Raises:
-        SystemExit: from the parser, after `--help` (code 0) or an option it cannot read (code 2).
+        SystemExit: from the parser, after `--help` (code 0) or an option it cannot read (code 2). Or when SIGTERM
+            or SIGHUP ends the command (`orderly_termination`).
     """
     try:
         from superdex.lab.apps.commands import parse  # takes a second, in which Ctrl-C is to be answered, too

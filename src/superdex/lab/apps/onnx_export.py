@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from superdex.lab.apps.atomic import replace_file
 from superdex.lab.apps.extras import require_extra
-from superdex.lab.apps.train.atomic import replace_file
 from superdex.lab.gym.rollouts import GaussianMlpPolicy
 
 if TYPE_CHECKING:

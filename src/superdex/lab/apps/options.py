@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from superdex.lab.apps.errors import UserError
 
-__all__ = ["OutputFile", "Seconds", "TaskName", "require_at_least", "require_duration", "require_writable"]
-
-TaskName = Annotated[
-    str,
-    tyro.conf.Positional,
-    tyro.conf.arg(
-        metavar="TASK",
-        help="A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0), or your own: module:Class, or"
-        " module:id if the module registers that id with Gymnasium.",
-    ),
+__all__ = [
+    "TASK_HELP",
+    "OutputFile",
+    "Seconds",
+    "TaskName",
+    "require_at_least",
+    "require_duration",
+    "require_writable",
+    "shown",
 ]
+
+
+def shown(metavar: str, default: str, text: str | None = None) -> Any:
+    """What the help says of an option: its value, its default in words, and `text`, by default the docstring.
+
+    (A docstring of several lines would keep its line breaks on every terminal: give `text` instead.)
+    """
+    return tyro.conf.arg(metavar=metavar, help=text, help_behavior_hint=f"(default: {default})")
+
+
+TASK_HELP = (
+    "A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0), or your own: module:Class, or module:id if"
+    " the module registers that id with Gymnasium."
+)
+"""How a task may be named, for the help of options that take one."""
+TaskName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK", help=TASK_HELP)]
 """What `superdex.lab.apps.tasks.find_task` takes."""
 Seconds = Annotated[float, tyro.conf.arg(metavar="S")]
 """A duration [s]."""
-OutputFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: none)")]
+OutputFile = Annotated[Path | None, shown("FILE", "none")]
 """A file to write, if one is named."""
 
 _LONGEST = 10**9
@@ -45,11 +60,16 @@ def require_duration(option: str, seconds: float) -> None:
         raise UserError(f"--{option} must be positive and at most {_LONGEST:,}, got {seconds}.")
 
 
-def require_writable(option: str, path: Path, suffix: str) -> None:
-    """Raise UserError unless a file that ends in `suffix` can be written to `path`, before time is spent on it."""
+def require_writable(option: str, path: Path, *suffixes: str) -> None:
+    """Raise UserError unless a file can be written to `path`, before time is spent on it.
+
+    Its name must end in one of the `suffixes`, if there are any.
+    """
     parent = path.absolute().parent
-    if path.suffix.lower() != suffix:
-        raise UserError(f"--{option} {path}: the name must end in {suffix}.")
+    if suffixes and path.suffix.lower() not in suffixes:
+        *others, last = suffixes
+        which = f"{', '.join(others)} or {last}" if others else last
+        raise UserError(f"--{option} {path}: the name must end in {which}.")
     if path.is_dir():
         raise UserError(f"--{option} {path}: this is a directory.")
     if not parent.is_dir():

@@ -14,7 +14,7 @@ from rich.table import Table
 from superdex.lab.apps.counts import Number
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.evaluation import Episodes, evaluate, require_fit
-from superdex.lab.apps.guard import guarded
+from superdex.lab.apps.failure import guarded
 from superdex.lab.apps.onnx_export import export_onnx, require_onnx_extra
 from superdex.lab.apps.options import (
     OutputFile,

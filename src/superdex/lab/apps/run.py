@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import tyro
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
@@ -19,8 +18,8 @@ from rich.table import Table
 
 from superdex.lab.apps.counts import Count, Number
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.guard import guarded
-from superdex.lab.apps.options import OutputFile, TaskName, require_at_least, require_duration
+from superdex.lab.apps.failure import guarded
+from superdex.lab.apps.options import OutputFile, TaskName, require_at_least, require_duration, shown
 from superdex.lab.apps.recording import check_video_path, film, tile_size
 from superdex.lab.apps.tables import make_console, make_table, print_line
 from superdex.lab.apps.tasks import CfgOption, Task, find_task, parse_cfg
@@ -64,11 +63,9 @@ class Run:
     """random: drawn anew in every step; zero; sweep: one entry after another goes slowly through its range."""
     num_envs: Number = 1
     """Environments; a video shows all of them in a grid, a window the first."""
-    num_steps: Annotated[Count, tyro.conf.arg(help_behavior_hint="(default: see --seconds)")] = None
+    num_steps: Annotated[Count, shown("N", "see --seconds")] = None
     """Control steps to take."""
-    seconds: Annotated[
-        float | None, tyro.conf.arg(metavar="S", help_behavior_hint="(default: 10, or until the window is closed)")
-    ] = None
+    seconds: Annotated[float | None, shown("S", "10, or until the window is closed")] = None
     """Simulated time to run for [s]; not together with --num_steps."""
     video: OutputFile = None
     """Write a video to this .mp4 file."""

@@ -28,8 +28,9 @@ from typing import Annotated, Any
 import tyro
 from gymnasium.envs.registration import EnvSpec
 
+from superdex.lab.apps.checking import nearest
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.lookup import class_at, class_of, has, is_task, nearest, offers, registered, spec_at
+from superdex.lab.apps.lookup import class_at, class_of, has, is_task, offers, registered, spec_at
 from superdex.lab.gym import TASKS
 from superdex.lab.gym.envs import MochiEnv
 from superdex.lab.gym.registration import NAMESPACE

@@ -30,9 +30,9 @@ from typing import IO, TYPE_CHECKING, Self
 
 import numpy as np
 
+from superdex.lab.apps.atomic import UNFINISHED, umask
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.extras import require_extra
-from superdex.lab.apps.train.atomic import UNFINISHED, umask
 from superdex.physics.rendering import Frame
 
 if TYPE_CHECKING:

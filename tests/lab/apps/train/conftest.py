@@ -12,6 +12,7 @@ from superdex.lab.apps.train.display import LineDisplay
 def interrupted_after(monkeypatch):
     """Makes every session send itself SIGINT in that iteration; `times` in a row."""
     update = LineDisplay.update
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run in the background
 
     def interrupt(iteration, times=1):
         def interrupting(self, row, best):
@@ -22,4 +23,5 @@ def interrupted_after(monkeypatch):
 
         monkeypatch.setattr(LineDisplay, "update", interrupting)
 
-    return interrupt
+    yield interrupt
+    signal.signal(signal.SIGINT, before)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,13 @@ FLAGS = {
     "num_threads": 1,
 }
 
+PROGRAM = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run in the background
+from superdex.lab.apps.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
 
 def arguments(run_dir: Path, *extra: str, **flags: object) -> list[str]:
     """The command line of a small run in `run_dir`; `flags` replace those of `FLAGS`."""
@@ -43,16 +52,19 @@ def resume(run_dir: Path, *extra: str) -> int:
 
 def start(args: list[str]) -> subprocess.Popen[str]:
     """`superdex` in a process of its own."""
-    command = [sys.executable, "-m", "superdex.lab.apps.main", *args]
+    command = [sys.executable, "-c", PROGRAM, *args]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for_iteration(process: subprocess.Popen[str], run_dir: Path, iteration: int) -> None:
+def wait_for_iteration(
+    process: subprocess.Popen[Any], run_dir: Path, iteration: int, meanwhile: Callable[[], object] = lambda: None
+) -> None:
     log = ProgressLog(RunDirectory(run_dir).progress_file)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while len(log.read()) < iteration:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
+        meanwhile()
         time.sleep(0.005)
 
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from superdex.lab.apps.failure import own_part
 from superdex.lab.apps.main import main
 from superdex.lab.apps.tasks import find_task
-from superdex.lab.apps.train.failure import own_part
 from tests.lab.apps import own_tasks
 
 NAME = f"{own_tasks.__name__}:OwnEnv"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from superdex.lab.apps.train.atomic import remove_leftovers
+from superdex.lab.apps.atomic import remove_leftovers
 from superdex.lab.apps.train.checkpoints import CheckpointRecord, CheckpointStore
 from superdex.lab.apps.train.policy_file import PolicyInfo, read_policy
 from superdex.lab.gym.rollouts import GaussianMlpPolicy

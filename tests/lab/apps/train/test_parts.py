@@ -2,17 +2,16 @@
 
 import io
 import math
-import signal
-import threading
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from superdex.lab.apps.atomic import new_directory, replace_file
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.tasks import all_tasks, find_task, task_of_class
-from superdex.lab.apps.train.atomic import new_directory, replace_file
 from superdex.lab.apps.train.config import Stepping, TrainConfig
 from superdex.lab.apps.train.curve import draw_learning_curve
 from superdex.lab.apps.train.display import LiveDisplay
@@ -244,17 +243,13 @@ def test_run_that_cannot_be_begun_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_interruption_leaves_other_threads_alone():
-    handler, seen = signal.getsignal(signal.SIGINT), []
-
-    def enter():
-        with Interruption(announce=True):
-            seen.append(signal.getsignal(signal.SIGINT))
-
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
-    assert seen == [handler]
+def test_run_that_another_process_begins_meanwhile_is_left_alone(tmp_path, monkeypatch):
+    theirs = RunDirectory.create(tmp_path / "run", make_config())
+    monkeypatch.setattr(Path, "iterdir", lambda path: iter(()))  # as it was a moment before
+    with pytest.raises(UserError, match=r"run: another run was begun in it just now\."):
+        RunDirectory.create(tmp_path / "run", make_config(seed=7))
+    assert theirs.read_config() == make_config()
+    assert theirs.checkpoints.is_dir()
 
 
 def test_learning_rate_follows_the_schedule():

@@ -1,9 +1,13 @@
 """Interrupted and resumed equals uninterrupted, to the bit; and what is said where it cannot."""
 
 import json
+import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
+from contextlib import suppress
 
 import pytest
 
@@ -25,9 +29,22 @@ def copy(finished, tmp_path):
     return shutil.copytree(finished, tmp_path / "copy")
 
 
-def test_ctrl_c_in_a_process_of_its_own(finished, tmp_path):
+FAR = 10**9
+"""A number of steps so large that training is under way for certain."""
+
+
+ON_A_TERMINAL = """
+import fcntl, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the terminal is that of this session
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored, where tests run under nohup
+from superdex.lab.apps.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_ctrl_c_in_a_process_of_its_own(tmp_path):
     path = tmp_path / "run"
-    process = runs.start(runs.arguments(path))
+    process = runs.start(runs.arguments(path, checkpoint_every=FAR, total_steps=FAR))
     runs.wait_for_iteration(process, path, 2)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -36,16 +53,40 @@ def test_ctrl_c_in_a_process_of_its_own(finished, tmp_path):
     assert "saving after this iteration" in err
     newest = CheckpointStore(RunDirectory(path).checkpoints).newest()
     assert newest is not None
-    assert 0 < newest.steps < runs.TOTAL_STEPS
+    assert newest.steps > 0
     assert f"Interrupted at {newest.steps:,} steps, and saved. To continue:\n  superdex train --resume {path}" in out
-    assert runs.resume(path) == 0
-    runs.assert_same_run(path, finished)
+    goal = newest.steps + 2 * runs.STEPS_PER_ITERATION
+    assert runs.resume(path, "--total-steps", str(goal)) == 0
+    assert main(runs.arguments(tmp_path / "whole", checkpoint_every=FAR, total_steps=goal)) == 0
+    runs.assert_same_run(path, tmp_path / "whole")
+
+
+def test_closed_terminal_saves_and_ends_the_run(tmp_path):
+    path = tmp_path / "run"
+    args = runs.arguments(path, checkpoint_every=FAR, total_steps=FAR)
+    ours, theirs = os.openpty()
+    os.set_blocking(ours, False)
+
+    def read():
+        with suppress(BlockingIOError):
+            os.read(ours, 2**16)
+
+    with subprocess.Popen(
+        [sys.executable, "-c", ON_A_TERMINAL, *args], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    ) as process:
+        try:
+            os.close(theirs)
+            runs.wait_for_iteration(process, path, 2, meanwhile=read)
+            os.close(ours)  # upon which the system sends SIGHUP
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
+    assert CheckpointStore(RunDirectory(path).checkpoints).newest().steps >= 2 * runs.STEPS_PER_ITERATION
 
 
 def test_killed_while_it_trains(tmp_path):
     path = tmp_path / "run"
-    # the goal is far away, so that training is under way for certain
-    process = runs.start(runs.arguments(path, checkpoint_every=runs.STEPS_PER_ITERATION, total_steps=10**9))
+    process = runs.start(runs.arguments(path, checkpoint_every=runs.STEPS_PER_ITERATION, total_steps=FAR))
     runs.wait_for_iteration(process, path, 2)
     process.kill()
     process.communicate(timeout=60)

@@ -113,6 +113,21 @@ def test_ctrl_c_while_filming_leaves_a_finished_run(tmp_path, monkeypatch, capsy
     assert RunDirectory(tmp_path / "run").summary.exists()
 
 
+def test_task_that_fails_while_filmed_leaves_a_finished_run(tmp_path, monkeypatch, capsys):
+    def fail(*args, **kwargs):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("superdex.lab.apps.train.session.record", fail)
+    args = runs.arguments(tmp_path / "run", total_steps=runs.STEPS_PER_ITERATION)
+    args.remove("--no-video")
+
+    assert main(args) == 0
+
+    told = "no video: ZeroDivisionError: division by zero. To see where: superdex play"
+    assert f"{told} {tmp_path / 'run'} --video" in capsys.readouterr().out
+    assert RunDirectory(tmp_path / "run").summary.exists()
+
+
 def test_run_without_a_finished_episode_has_a_best_policy_all_the_same(tmp_path, capsys):
     path = tmp_path / "run"
     assert main(runs.arguments(path, total_steps=32, num_envs=4, n_steps=8)) == 0

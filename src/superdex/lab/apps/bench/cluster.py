@@ -29,9 +29,9 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from superdex.lab.apps.bench.machine import machine_facts
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.extras import require_extra
+from superdex.lab.apps.machine import machine_facts
 from superdex.lab.apps.tables import make_console, make_table
 from superdex.lab.apps.tasks import find_task
 from superdex.lab.apps.train.config import Stepping, TrainConfig

@@ -10,13 +10,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, Literal
 
-import tyro
 from rich.console import Console
 
 from superdex.lab.apps.bench import report as reports
 from superdex.lab.apps.bench.fresh import MeasurementError
 from superdex.lab.apps.bench.gymnasium_ratio import measure_gymnasium
-from superdex.lab.apps.bench.machine import machine_facts, num_usable_cpus
 from superdex.lab.apps.bench.measuring import Plan
 from superdex.lab.apps.bench.plot import draw_figure
 from superdex.lab.apps.bench.report import Report
@@ -27,9 +25,12 @@ from superdex.lab.apps.bench.suite import SuiteSettings, find_suite_tasks, measu
 from superdex.lab.apps.bench.suite_plot import draw_suite
 from superdex.lab.apps.bench.suite_report import suite_table
 from superdex.lab.apps.bench.sweep import measure_sweep
-from superdex.lab.apps.counts import Count, Counts
+from superdex.lab.apps.checking import require
+from superdex.lab.apps.counts import Count, Counts, Number
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.extras import require_extra
+from superdex.lab.apps.machine import machine_facts, num_usable_cpus
+from superdex.lab.apps.options import Seconds, require_writable, shown
 from superdex.lab.apps.tables import make_console
 from superdex.lab.apps.tasks import find_task
 
@@ -49,9 +50,15 @@ _SECTIONS: dict[str, Part] = {
 _SUITE: dict[str, Part] = {"suite": (measure_suite, suite_table)}
 
 
-def _shown(metavar: str, default: str) -> Any:
-    """How the help shows an option whose default depends on the machine or on other options."""
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})")
+_SUITE_HELP = (
+    "Instead of the sections: Gymnasium's MuJoCo v5 tasks, ours against Gymnasium's vectorizers, EnvPool and raw"
+    " mujoco.batch. Takes --env, --num_envs and --num_threads; all of it takes some two hours."
+)
+_SECTIONS_HELP = (
+    "What to measure. sweep: every split, against raw mujoco.batch. gymnasium: against SyncVectorEnv and"
+    " AsyncVectorEnv. sharing: start and memory with scene sharing on and off. scaling: 1000 against 50000"
+    " environments, and the start of 10000."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,36 +70,33 @@ class Bench:
     medians over the turns; still, leave the machine alone meanwhile.
     """
 
-    suite: Annotated[Literal["gymnasium-v5"] | None, _shown("gymnasium-v5", "none")] = None
-    """Instead of the sections: Gymnasium's MuJoCo v5 tasks, ours against Gymnasium's vectorizers, EnvPool and raw
-    mujoco.batch. Takes --env, --num_envs and --num_threads; all of it takes some two hours."""
-    env: Annotated[tuple[str, ...] | None, _shown("NAME [NAME ...]", "CartPole HalfCheetah Ant; all of a suite")] = None
+    suite: Annotated[Literal["gymnasium-v5"] | None, shown("gymnasium-v5", "none", _SUITE_HELP)] = None
+    """What to measure instead of the sections."""
+    env: Annotated[tuple[str, ...] | None, shown("NAME [NAME ...]", "CartPole HalfCheetah Ant; all of a suite")] = None
     """Tasks, by name (CartPole) or id (superdex_gym/CartPole-v0). The section "scaling" takes the first."""
-    sections: Annotated[tuple[Section, ...] | None, _shown("NAME [NAME ...]", "all")] = None
-    """What to measure. sweep: every split, against raw mujoco.batch. gymnasium: against SyncVectorEnv and
-    AsyncVectorEnv. sharing: start and memory with scene sharing on and off. scaling: 1,000 against 50,000
-    environments, and the start of 10,000."""
-    num_workers: Annotated[Counts, _shown("N [N ...]", "1, half the CPUs, all CPUs")] = None
+    sections: Annotated[tuple[Section, ...] | None, shown("NAME [NAME ...]", "all", _SECTIONS_HELP)] = None
+    """What to measure."""
+    num_workers: Annotated[Counts, shown("N [N ...]", "1, half the CPUs, all CPUs")] = None
     """Numbers of worker processes."""
-    num_envs_per_worker: Annotated[Counts, _shown("N [N ...]", "1 8 64 500")] = None
+    num_envs_per_worker: Annotated[Counts, shown("N [N ...]", "1 8 64 500")] = None
     """Environments in each worker; every combination with --num_workers is measured."""
-    num_envs: Annotated[Counts, _shown("N [N ...]", "16 100 1000 4000")] = None
+    num_envs: Annotated[Counts, shown("N [N ...]", "16 100 1000 4000")] = None
     """Of a suite: numbers of environments; every combination with --num_threads is measured."""
-    num_threads: Annotated[Counts, _shown("N [N ...]", "all CPUs; of a suite, 1 and all")] = None
+    num_threads: Annotated[Counts, shown("N [N ...]", "all CPUs; of a suite, 1 and all")] = None
     """Native threads of environments in process (SceneVectorEnv); of a suite, of every contestant."""
-    num_steps: Annotated[Count, _shown("N", "what --min_seconds needs")] = None
+    num_steps: Annotated[Count, shown("N", "what --min_seconds needs")] = None
     """Control steps of a timed lap."""
-    min_seconds: float = 0.2
+    min_seconds: Seconds = 0.2
     """Least duration of a timed lap [s]."""
-    rounds: Annotated[Count, _shown("N", "5; of a suite, 11")] = None
+    rounds: Annotated[Count, shown("N", "5; of a suite, 11")] = None
     """Timed laps of each side."""
-    seed: int = 0
+    seed: Number = 0
     """Of environments and actions."""
     quick: bool = False
     """Small sizes and short laps, to see that all works: the figures mean nothing."""
-    json: Annotated[Path | None, _shown("FILE", "none")] = None
+    json: Annotated[Path | None, shown("FILE", "none")] = None
     """Write machine facts, all laps and the summary to this file."""
-    plot: Annotated[Path | None, _shown("FILE", "none")] = None
+    plot: Annotated[Path | None, shown("FILE", "none")] = None
     """Draw throughput over the splits to this image (.png, .svg or .pdf); needs the extra "plot"."""
 
     def run(self) -> int:
@@ -126,11 +130,9 @@ class Bench:
         return tuple(_SECTIONS) if self.sections is None else self.sections  # type: ignore[return-value]
 
     def _settings(self) -> Settings:
-        _require(
-            self.num_envs is None, "num_envs", "is for --suite; sections take --num_envs_per_worker", self.num_envs
-        )
-        _require(self.env != (), "env", "must be at least one task", "none")
-        _require(self.sections != (), "sections", "must be at least one section", "none")
+        require(self.num_envs is None, "num_envs", "is for --suite; sections take --num_envs_per_worker", self.num_envs)
+        require(self.env != (), "env", "must be at least one task", "none")
+        require(self.sections != (), "sections", "must be at least one section", "none")
         cpus = num_usable_cpus()
         workers = (2,) if self.quick else tuple(sorted({1, (cpus + 1) // 2, cpus}))
         return Settings(
@@ -145,8 +147,8 @@ class Bench:
     def _suite_settings(self) -> SuiteSettings:
         for option in ("sections", "num_workers", "num_envs_per_worker"):
             value = getattr(self, option)
-            _require(value is None, option, "does not go with --suite, which takes --num_envs and --num_threads", value)
-        _require(self.env != (), "env", "must be at least one task", "none")
+            require(value is None, option, "does not go with --suite, which takes --num_envs and --num_threads", value)
+        require(self.env != (), "env", "must be at least one task", "none")
         return SuiteSettings(
             tasks=find_suite_tasks(self.env),
             num_envs=self._counts("num_envs", (4,) if self.quick else (16, 100, 1000, 4000)),
@@ -157,27 +159,25 @@ class Bench:
     def _counts(self, option: str, default: tuple[int, ...]) -> tuple[int, ...]:
         values = getattr(self, option) or default
         for value in values:
-            _require(value >= 1, option, "must be at least 1", value)
+            require(value >= 1, option, "must be at least 1", value)
         return tuple(dict.fromkeys(values))
 
     def _plan(self, rounds: int) -> Plan:
         rounds = rounds if self.rounds is None else self.rounds
-        _require(rounds >= 1, "rounds", "must be at least 1", rounds)
-        _require(self.num_steps is None or self.num_steps >= 1, "num_steps", "must be at least 1", self.num_steps)
-        _require(0 < self.min_seconds < float("inf"), "min_seconds", "must be positive", self.min_seconds)
-        _require(self.seed >= 0, "seed", "must not be negative", self.seed)
+        require(rounds >= 1, "rounds", "must be at least 1", rounds)
+        require(self.num_steps is None or self.num_steps >= 1, "num_steps", "must be at least 1", self.num_steps)
+        require(0 < self.min_seconds < float("inf"), "min_seconds", "must be positive", self.min_seconds)
+        require(self.seed >= 0, "seed", "must not be negative", self.seed)
         if self.quick:
             return Plan(seed=self.seed, rounds=min(rounds, 2), num_steps=self.num_steps or 3, warmup_steps=3)
         return Plan(seed=self.seed, rounds=rounds, num_steps=self.num_steps, min_seconds=self.min_seconds)
 
     def _check_outputs(self) -> None:
         """Raise now rather than after minutes of measuring."""
-        for option, path in (("json", self.json), ("plot", self.plot)):
-            if path is not None and not path.absolute().parent.is_dir():
-                raise UserError(f"--{option} {path}: there is no directory {path.parent}.")
+        if self.json is not None:
+            require_writable("json", self.json)
         if self.plot is not None:
-            if self.plot.suffix not in (".png", ".svg", ".pdf"):
-                raise UserError(f"--plot {self.plot}: the name must end in .png, .svg or .pdf.")
+            require_writable("plot", self.plot, ".png", ".svg", ".pdf")
             if self.suite is None and "sweep" not in self._sections:
                 raise UserError('--plot draws the section "sweep", which --sections leaves out.')
             require_extra("plot", "--plot", "matplotlib")
@@ -187,8 +187,3 @@ class Bench:
         options["tasks"] = [task.task_id for task in settings.tasks]
         what = {"sections": list(self._sections)} if self.suite is None else {"suite": self.suite}
         return {**what, "quick": self.quick, **options}
-
-
-def _require(condition: bool, option: str, rule: str, value: object) -> None:
-    if not condition:
-        raise UserError(f"--{option} {rule}, got {value}.")

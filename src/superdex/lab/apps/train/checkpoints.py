@@ -26,9 +26,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from superdex.lab.apps.atomic import new_directory, remove_directory
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.tasks import Task, find_task
-from superdex.lab.apps.train.atomic import new_directory, remove_directory
 from superdex.lab.apps.train.policy_file import PolicyInfo, read_policy, save_policy
 from superdex.lab.apps.train.run_directory import RunDirectory
 from superdex.lab.gym.rollouts import GaussianMlpPolicy

@@ -11,8 +11,9 @@ import tyro
 
 from superdex.lab.apps.counts import Count
 from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.failure import describe_task_failure
+from superdex.lab.apps.options import TASK_HELP, shown
 from superdex.lab.apps.tasks import CfgOption, Task, all_tasks, find_task, parse_cfg
-from superdex.lab.apps.train.failure import describe_task_failure
 from superdex.lab.apps.train.launch import resume, train
 from superdex.lab.apps.train.recipe import RecipeOptions
 from superdex.lab.apps.train.run_directory import RunDirectory
@@ -26,11 +27,6 @@ _SETTINGS = (
 )
 
 
-def _shown(metavar: str, default: str) -> Any:
-    """How the help shows an option whose default depends on others."""
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Train:
     """Train a policy for a task by PPO on a large batch of environments.
@@ -41,32 +37,29 @@ class Train:
     be typed as 300000, 300_000 or 3e5.
     """
 
-    task: Annotated[str | None, tyro.conf.Positional, _shown("[TASK]", "the task of the resumed run")] = None
-    """A registered task, by name (CartPole) or id (superdex_gym/CartPole-v0), or your own: module:Class, or
-    module:id if the module registers that id with Gymnasium."""
+    task: Annotated[str | None, tyro.conf.Positional, shown("[TASK]", "the task of the resumed run", TASK_HELP)] = None
+    """What to train for."""
     cfg: CfgOption = ()
     """Fields of the task's configuration, as in --cfg steps_per_episode=500 randomize_physics=0.2."""
-    seed: Annotated[Count, _shown("N", "0")] = None
+    seed: Annotated[Count, shown("N", "0")] = None
     """Of environments, first weights, action noise and the order of minibatches."""
-    num_workers: Annotated[Count, _shown("N", "0, or 1 with --ray")] = None
+    num_workers: Annotated[Count, shown("N", "0, or 1 with --ray")] = None
     """Step in this many worker processes, or Ray actors; 0 for a batch in this process."""
-    num_threads: Annotated[Count, _shown("N", "one per CPU")] = None
+    num_threads: Annotated[Count, shown("N", "one per CPU")] = None
     """Threads that step, shared out over the workers."""
-    num_threads_per_worker: Annotated[Count, _shown("N", "its share of --num_threads")] = None
+    num_threads_per_worker: Annotated[Count, shown("N", "its share of --num_threads")] = None
     """Threads of each worker."""
-    num_learning_threads: Annotated[Count, _shown("N", "1, or --num_threads if a layer has over 64 units")] = None
+    num_learning_threads: Annotated[Count, shown("N", "1, or --num_threads if a layer has over 64 units")] = None
     """Threads for the networks."""
-    ray: Annotated[tuple[str, ...] | None, _shown("[ADDRESS]", "without Ray")] = None
-    """Step on a Ray cluster: that of the address; without one, that of RAY_ADDRESS or the one that runs here, else a
-    new one of this machine alone."""
+    ray: Annotated[tuple[str, ...] | None, shown("[ADDRESS]", "without Ray")] = None
+    """Step on the Ray cluster at the address, or without one that of RAY_ADDRESS, one that runs here, or a new one."""
     no_ray: bool = False
-    """Step a resumed run in this machine's worker processes that stepped on a Ray cluster before."""
-    run_dir: Annotated[Path | None, _shown("DIR", "runs/TASK-DATE-TIME")] = None
+    """With --resume: step in this machine's worker processes what was stepped on a Ray cluster before."""
+    run_dir: Annotated[Path | None, shown("DIR", "runs/TASK-DATE-TIME")] = None
     """Where to keep the run; must not exist, or be empty."""
-    resume: Annotated[Path | None, _shown("DIR", "a new run")] = None
-    """Continue the run in this directory. Its settings stay; --total_steps may grow, and --num_workers,
-    --num_threads, --ray and --no_ray may change what steps it."""
-    checkpoint_every: Annotated[Count, _shown("N", "a twentieth of the run")] = None
+    resume: Annotated[Path | None, shown("DIR", "a new run")] = None
+    """Continue the run in this directory. Its settings stay, but for --total_steps and what the steps are taken by."""
+    checkpoint_every: Annotated[Count, shown("N", "a twentieth of the run")] = None
     """Control steps between two checkpoints."""
     no_video: bool = False
     """Make no video of the trained policy at the end."""

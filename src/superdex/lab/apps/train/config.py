@@ -11,10 +11,10 @@ import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
-from superdex.lab.apps.bench.machine import num_usable_cpus
+from superdex.lab.apps.checking import require, whole
 from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.machine import num_usable_cpus
 from superdex.lab.apps.tasks import Task, find_task
-from superdex.lab.apps.train.checking import require, whole
 from superdex.lab.apps.train.recipe import Recipe
 
 __all__ = ["Stepping", "TrainConfig"]

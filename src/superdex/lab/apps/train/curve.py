@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from superdex.lab.apps.atomic import replace_file
 from superdex.lab.apps.bench.style import INK, MUTED, STYLE
-from superdex.lab.apps.train.atomic import replace_file
 from superdex.lab.apps.train.progress import ProgressRow
 
 if TYPE_CHECKING:

@@ -38,7 +38,8 @@ def train(
 ) -> TrainResult:
     """Train a policy for a task, as `superdex train` does.
 
-    A first Ctrl-C ends the run after the present iteration, and saves it; a second one stops at once.
+    A first Ctrl-C, SIGTERM or SIGHUP ends the run after the present iteration, and saves it; a second Ctrl-C stops at
+    once. (In the main thread only, where Python handles signals.)
 
     Args:
         task: a name or id, as the command takes it, or a class, defined at the top level of a module.
@@ -54,6 +55,7 @@ def train(
     Raises:
         UserError: if a setting or the task is wrong; nothing was begun.
         TrainingDiverged: if a loss or a parameter is no longer finite.
+        KeyboardInterrupt: after a second Ctrl-C.
         Exception: whatever the task raises. A note on it says how to resume; without a checkpoint, the run's
             directory is removed.
     """
@@ -75,7 +77,7 @@ def resume(
         run_dir: the run's directory.
         video: as in `train`.
         verbose: as in `train`.
-        **settings: `total_steps`, if it is to grow, and what steps the environments: `num_workers`, `num_threads`,
+        **settings: `total_steps`, beyond those done, and what steps the environments: `num_workers`, `num_threads`,
             `num_threads_per_worker`, and `ray` (True, an address, or False for none). Others must be what they were.
 
     Raises:

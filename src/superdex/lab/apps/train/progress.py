@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import get_type_hints
 
+from superdex.lab.apps.atomic import replace_file, sync
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.train.atomic import replace_file, sync
 
 __all__ = ["TIMES", "ProgressLog", "ProgressRow"]
 

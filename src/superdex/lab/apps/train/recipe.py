@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 
 import tyro
 
+from superdex.lab.apps.checking import real, require, require_known, whole
 from superdex.lab.apps.counts import Count, Counts, Real
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.lookup import nearest
-from superdex.lab.apps.train.checking import real, require, whole
 
 __all__ = ["Recipe", "RecipeOptions"]
 
@@ -94,10 +93,7 @@ class Recipe:
         Raises:
             UserError: if there is no setting of a name, or a value is impossible; the message names the flag.
         """
-        known = [each.name for each in fields(Recipe)]
-        for name in settings:
-            if name not in known:
-                raise UserError(f"There is no setting {name!r}. {nearest(str(name), known)}")
+        require_known("setting", settings, [each.name for each in fields(Recipe)])
         return replace(self, **settings)
 
     @property

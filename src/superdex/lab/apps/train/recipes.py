@@ -28,7 +28,11 @@ RECIPES: dict[str, Recipe] = {
     "AntNoContact": Recipe(total_steps=15_000_000, log_std_init=-1.0),
     "CartPole": _CART_POLE,
     "CartPoleActuateOnPole": _CART_POLE,
-    "HalfCheetah": Recipe(total_steps=50_000_000),
+    # what a stride is worth shows within a second (20 steps); with the longer horizon and more noise it settles for a
+    # slower gait
+    "HalfCheetah": Recipe(
+        total_steps=50_000_000, gamma=0.98, log_std_init=-1.0, n_epochs=5, n_minibatches=8, learning_rate=3e-4
+    ),
 }
 _DEFAULT = Recipe()
 

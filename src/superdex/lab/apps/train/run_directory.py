@@ -23,9 +23,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
-from superdex.lab.apps.bench.machine import machine_facts
+from superdex.lab.apps.atomic import remove_leftovers, replace_file
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.train.atomic import remove_leftovers, replace_file
+from superdex.lab.apps.machine import machine_facts
 from superdex.lab.apps.train.config import TrainConfig
 
 __all__ = ["RunDirectory"]
@@ -147,6 +147,8 @@ class RunDirectory:
             self.best_policy.parent.mkdir()
             self.write_config(config)
             self.write_versions()
+        except FileExistsError:  # what another process began in this very moment is not ours to remove
+            raise UserError(f"--run_dir {self.path}: another run was begun in it just now.") from None
         except BaseException:
             self.abandon()
             raise

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.failure import note_check
 from superdex.lab.apps.recording import Shown, record
 from superdex.lab.apps.tables import make_table
-from superdex.lab.apps.tasks import format_cfg
 from superdex.lab.apps.train.checkpoints import Checkpoint, CheckpointStore, load_policy
 from superdex.lab.apps.train.config import TrainConfig
 from superdex.lab.apps.train.curve import draw_learning_curve
@@ -98,11 +98,14 @@ def _film(run: RunDirectory, console: Console) -> None:
     try:
         shown = [Shown(loaded.policy)]
         record(loaded.task, shown, run.video, seconds=_VIDEO_SECONDS, quality="nice", quiet=console.quiet)
-    except (UserError, RuntimeError) as error:
-        console.print(" ".join(f"no video: {error}".split()), markup=False, soft_wrap=True)
+        return
+    except UserError as error:
+        why = str(error)
     except KeyboardInterrupt:
-        later = f"superdex play {shlex.quote(str(run.path))} --video FILE.mp4"
-        console.print(f"no video: interrupted. To make one: {later}", markup=False, soft_wrap=True)
+        why = f"interrupted. To make one: {_film_command(run)}"
+    except Exception as error:  # of the task's own, whose policy is worth more than its film
+        why = f"{type(error).__name__}: {str(error).rstrip('.')}. To see where: {_film_command(run)}"
+    console.print(" ".join(f"no video: {why}".split()), markup=False, soft_wrap=True)
 
 
 def _show_settings(run: RunDirectory, config: TrainConfig, console: Console) -> None:
@@ -146,6 +149,10 @@ def _resume_command(run: RunDirectory) -> str:
     return f"superdex train --resume {shlex.quote(str(run.path))}"
 
 
+def _film_command(run: RunDirectory) -> str:
+    return f"superdex play {shlex.quote(str(run.path))} --video FILE.mp4"
+
+
 def _note_what_is_left(run: RunDirectory, error: TrainingDiverged) -> None:
     """After divergence, whose message has the remedy: name the last policy."""
     checkpoints = CheckpointStore(run.checkpoints).all()
@@ -156,9 +163,8 @@ def _note_what_is_left(run: RunDirectory, error: TrainingDiverged) -> None:
 
 def _note_where_to_go_on(run: RunDirectory, config: TrainConfig, error: BaseException) -> None:
     """After something went wrong: name what tells more of a task of one's own, and the last checkpoint."""
-    if isinstance(error, Exception) and not config.task.is_ours:
-        cfg = ["--cfg", *format_cfg(config.cfg)] if config.cfg else []
-        error.add_note(f"To see what is wrong with the task: {shlex.join(['superdex', 'check', config.task_id, *cfg])}")
+    if isinstance(error, Exception):
+        note_check(error, config.task)
     checkpoint = CheckpointStore(run.checkpoints).newest()
     if checkpoint is not None:
         error.add_note(f"The last checkpoint is {checkpoint.path}; to continue: {_resume_command(run)}")

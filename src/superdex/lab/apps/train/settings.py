@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from superdex.lab.apps.checking import require_known
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.lookup import nearest
 from superdex.lab.apps.tasks import Task
 from superdex.lab.apps.train.config import Stepping, TrainConfig
 from superdex.lab.apps.train.recipe import Recipe
@@ -45,7 +45,7 @@ def new_config(task: Task, settings: Mapping[str, Any]) -> TrainConfig:
 
 
 def resumed_config(config: TrainConfig, settings: Mapping[str, Any], where: str, steps: int) -> TrainConfig:
-    """The configuration of a run that is resumed: what steps it may change, and `total_steps` may grow.
+    """The configuration of a run that is resumed: what steps it may change, and `total_steps`.
 
     Args:
         config: of the run so far.
@@ -90,10 +90,7 @@ def stepping_changes(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(settings: Mapping[str, Any], *more: str) -> dict[str, Any]:
-    known = (*_RECIPE, *_STEPPING, *_OTHERS, *more)
-    for name in settings:
-        if name not in known:
-            raise UserError(f"There is no setting {name!r}. {nearest(name, known)}")
+    require_known("setting", settings, (*_RECIPE, *_STEPPING, *_OTHERS, *more))
     return {name: value for name, value in settings.items() if value is not None}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.table import Table
 
+from superdex.lab.apps.atomic import replace_file
 from superdex.lab.apps.tables import make_table
-from superdex.lab.apps.train.atomic import replace_file
 from superdex.lab.apps.train.policy_file import finite_or_none, read_policy
 from superdex.lab.apps.train.progress import ProgressRow
 from superdex.lab.apps.train.run_directory import RunDirectory

@@ -12,7 +12,7 @@ from time import perf_counter
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
-from superdex.lab.apps.train.atomic import replace_file
+from superdex.lab.apps.atomic import replace_file
 from superdex.lab.apps.train.board import Board
 from superdex.lab.apps.train.checkpoints import CheckpointRecord, CheckpointStore
 from superdex.lab.apps.train.config import TrainConfig

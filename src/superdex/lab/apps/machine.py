@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine and its libraries: what figures were measured on, and policies trained."""
 
 from __future__ import annotations
 

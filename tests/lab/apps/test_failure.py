@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from superdex.lab.apps.guard import guarded
+from superdex.lab.apps.failure import guarded
 from superdex.lab.apps.main import main
 from superdex.lab.apps.tasks import find_task
 from superdex.lab.apps.train.checkpoints import load_policy

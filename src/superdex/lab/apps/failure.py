@@ -1,4 +1,6 @@
-"""An exception in a task that ends a run, told to its author.
+"""An exception in a task, told to its author without our own workings around it.
+
+    return guarded(task, lambda: play(task))     # the exit code
 
 If the task's own code raised it, the frames of the machinery around that code are left out. If the task broke a
 rule, the message says how, and no frame would say more. All else may be a bug of ours, and keeps its
@@ -8,19 +10,50 @@ whole traceback.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import traceback
+from collections.abc import Callable
 
-from superdex.lab.apps.tasks import Task
+from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.tasks import Task, format_cfg
 from superdex.lab.gym.envs import MochiEnv
 from superdex.lab.gym.envs.errors import TaskError
 from superdex.lab.gym.vector.errors import WorkerError
 
-__all__ = ["describe_task_failure", "own_part"]
+__all__ = ["describe_task_failure", "guarded", "note_check", "own_part"]
 
+_FAILED = 1
 _BEGIN = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "(?P<file>.+)", line \d+, in ')
 _LIBRARY = re.compile(r"[/\\]superdex[/\\](lab|physics)[/\\]")
+
+
+def guarded(task: Task, work: Callable[[], object]) -> int:
+    """Do `work` with a task; returns the exit code.
+
+    It is 0, or 1 if the task failed, which is then said on standard error. Any other exception may be a bug of ours,
+    and goes on.
+    """
+    try:
+        work()
+    except UserError:
+        raise
+    except Exception as error:
+        note_check(error, task)
+        description = describe_task_failure(error, task)
+        if description is None:
+            raise
+        print(description, file=sys.stderr)
+        return _FAILED
+    return 0
+
+
+def note_check(error: Exception, task: Task) -> None:
+    """Add a note that names the command which tells more of the task, if that is not one of ours."""
+    if not task.is_ours:
+        cfg = ["--cfg", *format_cfg(dict(task.cfg))] if task.cfg else []
+        error.add_note(f"To see what is wrong with the task: {shlex.join(['superdex', 'check', task.task_id, *cfg])}")
 
 
 def describe_task_failure(error: Exception, task: Task) -> str | None:
@@ -28,17 +61,12 @@ def describe_task_failure(error: Exception, task: Task) -> str | None:
     remote = next((each for each in (error, error.__cause__) if isinstance(each, WorkerError)), None)
     text = remote.worker_traceback if remote is not None else ""
     part = own_part(text or "".join(traceback.format_exception(error)), task.env_class)
-    if part is None and _breaks_a_rule(error, task):
-        part = str(error)
+    if part is None and isinstance(error, TaskError) and not task.is_ours:
+        part = str(error)  # it broke a rule
     if part is None:
         return None
     notes = [note for note in getattr(error, "__notes__", ()) if note not in part]  # a worker's has its own already
     return "\n".join([f"superdex: error: the task {task.task_id} failed.", part, *notes])
-
-
-def _breaks_a_rule(error: Exception, task: Task) -> bool:
-    missing_hook = isinstance(error, NotImplementedError) and f"{task.env_class.__name__} must define" in str(error)
-    return not task.is_ours and (isinstance(error, TaskError) or missing_hook)
 
 
 def own_part(text: str, env_class: type[MochiEnv]) -> str | None:

@@ -1,20 +1,35 @@
-"""Checks of single settings, by the names that they have as flags."""
+"""Checks of settings, by the names that they have as flags."""
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Collection, Iterable
 from numbers import Real
 from typing import Any
 
 from superdex.lab.apps.errors import UserError
 
-__all__ = ["real", "require", "whole"]
+__all__ = ["nearest", "real", "require", "require_known", "whole"]
 
 
 def require(condition: bool, option: str, rule: str, value: object) -> None:
     """Raise UserError unless `condition`: "--gamma must be from 0 to 1, got 2." """
     if not condition:
         raise UserError(f"--{option} {rule}, got {value}.")
+
+
+def require_known(what: str, names: Iterable[object], known: Collection[str]) -> None:
+    """Raise UserError if one of the names is not known: "There is no setting 'gama'. Did you mean 'gamma'?" """
+    for name in names:
+        if name not in known:
+            raise UserError(f"There is no {what} {name!r}. {nearest(str(name), known)}")
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Which of the known names was meant, or what they are, for a message."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(known) or 'none'}."
 
 
 def whole(option: str, value: Any) -> int:
