@@ -34,16 +34,15 @@ def collect(envs, agent, observation):
         if (cut := truncated & ~terminated).any():  # by a limit: what was to come is the value of the last observation,
             # which is in `final_obs`; `following` is the first one of the next episode
             reward[cut] += GAMMA * agent(torch.tensor(np.stack(info["final_obs"][cut])).float())[1].numpy()
-        row = (observation, action, policy.log_prob(action).sum(-1), value, reward, ~(terminated | truncated))
-        rows.append([torch.as_tensor(column) for column in row])
+        rows.append((observation, action, policy.log_prob(action).sum(-1), value, reward, ~(terminated | truncated)))
         observation = torch.tensor(following).float()
-    observations, actions, log_probs, values, rewards, going = map(torch.stack, zip(*rows, strict=True))
+    inputs, actions, log_probs, values, rewards, going = [torch.tensor(np.stack(c)) for c in zip(*rows, strict=True)]
     advantages, next_advantage, next_value = torch.zeros_like(values), 0, agent(observation)[1]
     for t in reversed(range(STEPS)):
         advantages[t] = rewards[t] - values[t] + GAMMA * going[t] * (next_value + LAMBDA * next_advantage)
         next_value, next_advantage = values[t], advantages[t]
     targets, advantages = advantages + values, (advantages - advantages.mean()) / advantages.std()
-    return observation, [column.flatten(0, 1) for column in (observations, actions, log_probs, advantages, targets)]
+    return observation, [column.flatten(0, 1) for column in (inputs, actions, log_probs, advantages, targets)]
 
 
 def learn(agent, optimizer, batch):
