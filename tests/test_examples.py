@@ -1,9 +1,12 @@
 """The examples, and the one in the documentation, run as a user runs them: as scripts."""
 
+import ast
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -93,3 +96,10 @@ def test_run_with_gymnasium_vectorization_tells_why_episodes_end():
     reasons = {end[2] for end in ends if end}
     assert reasons <= {"Pole angle exceeded threshold", "Steps per episode reached"}
     assert "Pole angle exceeded threshold" in reasons
+
+
+@pytest.mark.parametrize("script", sorted((EXAMPLES / "guests").glob("*.py")), ids=lambda script: script.stem)
+def test_examples_for_other_libraries_are_short(script: Path) -> None:
+    text = script.read_text().replace(ast.get_docstring(ast.parse(script.read_text()), clean=False) or "", "")
+    code = [line for line in text.splitlines() if line.strip(' "') and not line.lstrip().startswith("#")]
+    assert len(code) < 60

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,10 +67,3 @@ def test_an_end_within_the_limit_is_the_end(name: str, tmp_path: Path, monkeypat
     prepare(example, name, CutAndOverEnv)
     for value in values_of(example.main(num_envs=16, iterations=10), name):
         assert value == pytest.approx(1.65, abs=0.4)
-
-
-@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda script: script.stem)
-def test_examples_are_short(script: Path) -> None:
-    text = script.read_text().replace(ast.get_docstring(ast.parse(script.read_text()), clean=False) or "", "")
-    code = [line for line in text.splitlines() if line.strip(' "') and not line.lstrip().startswith("#")]
-    assert len(code) < 60
