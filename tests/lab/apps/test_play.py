@@ -17,7 +17,7 @@ from superdex.lab.apps.history import spread
 from superdex.lab.apps.main import main
 from superdex.lab.apps.train.checkpoints import CheckpointStore, load_policy
 from superdex.lab.apps.train.run_directory import RunDirectory
-from superdex.physics.rendering import Renderer
+from superdex.physics.rendering import Renderer, RenderingError
 
 
 def frames_of(path):
@@ -109,7 +109,7 @@ def test_train_makes_a_video_at_the_end_or_says_why_not(finished, tmp_path, monk
     assert frames_of(path / "video.mp4") == (5, (640, 526))
 
     def refuse(*args, **kwargs):
-        raise RuntimeError("No OpenGL here:\ninstall libosmesa6")
+        raise RenderingError("No OpenGL here:\ninstall libosmesa6")
 
     monkeypatch.setattr(Renderer, "__init__", refuse)
     capsys.readouterr()
@@ -128,6 +128,16 @@ def test_train_makes_a_video_at_the_end_or_says_why_not(finished, tmp_path, monk
         (["play", "."], "'.' is neither a run nor a checkpoint, or has no policy yet."),
         (["play", "text"], "The policy cannot be loaded: 'text' is not a whole superdex-gym policy file"),
         (["play", ".", "--num-episodes", "-1"], "--num_episodes must be at least 0, got -1."),
+        (["play", ".", "--num-video-envs", "4"], "--num_video_envs 4 says how to make the --video: give"),
+        (["play", ".", "--video-seconds", "5"], "--video_seconds 5.0 says how to make the --video: give"),
+        (
+            ["play", ".", "--video-quality", "fast"],
+            "--video_quality fast says how to make the --video: give",
+        ),
+        (
+            ["run", "Ant", "--video-quality", "fast"],
+            "--video_quality fast says how to make the --video: give",
+        ),
         (["play", ".", "--num-video-envs", "0"], "--num_video_envs must be at least 1, got 0."),
         (
             ["play", ".", "--video-seconds", "inf"],

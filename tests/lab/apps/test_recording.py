@@ -19,6 +19,7 @@ from superdex.lab.apps import recording
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.recording import film, tile_size
 from superdex.lab.apps.video import VideoWriter
+from superdex.physics.rendering import RenderingError
 from tests.lab.apps.films import read_film
 
 FRAME = np.zeros((16, 16, 3), np.uint8)
@@ -119,13 +120,25 @@ def test_nothing_is_shown_elsewhere(tmp_path: Path, capfd: pytest.CaptureFixture
 
 def test_machine_that_cannot_draw_is_said(tmp_path: Path) -> None:
     def refuse() -> np.ndarray:
-        raise RuntimeError("No OpenGL here.")
+        raise RenderingError("No OpenGL here.")
 
     with (
         pytest.raises(UserError, match=r"No video can be drawn on this machine: No OpenGL here\."),
         film(tmp_path / "v.mp4", dt=0.04, num_steps=1) as take,
     ):
         take(0, refuse)
+    assert os.listdir(tmp_path) == []
+
+
+def test_errors_of_the_task_are_not_taken_for_the_machine(tmp_path: Path) -> None:
+    def fail() -> np.ndarray:
+        raise RuntimeError("the task's own")
+
+    with (
+        pytest.raises(RuntimeError, match="the task's own"),
+        film(tmp_path / "v.mp4", dt=0.04, num_steps=1) as take,
+    ):
+        take(0, fail)
     assert os.listdir(tmp_path) == []
 
 

@@ -50,11 +50,14 @@ def test_signal_is_an_exit_that_runs_to_its_end(number: signal.Signals) -> None:
 
 
 def test_every_interrupt_is_raised() -> None:
-    with pytest.raises(KeyboardInterrupt) as caught, orderly_termination():
+    def work() -> None:
         try:
             send(signal.SIGINT)
         finally:
             send(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as caught, orderly_termination():
+        work()
     assert isinstance(caught.value.__context__, KeyboardInterrupt)
 
 
@@ -120,11 +123,15 @@ def test_interrupt_may_be_answered() -> None:
 def test_signal_is_heard_again_after_one_that_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(termination, "_SECONDS_TO_LEAVE", 0.0)
     steps = []
-    with pytest.raises(SystemExit), orderly_termination():
+
+    def work() -> None:
         in_del(signal.SIGTERM)
         steps.append("lost")
         send(signal.SIGTERM)
         steps.append("lost again")
+
+    with pytest.raises(SystemExit), orderly_termination():
+        work()
     assert steps == ["lost"]
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.tasks import Task, format_cfg
+from superdex.lab.gym.adapters.errors import TrainingDiverged
 from superdex.lab.gym.envs import MochiEnv
 from superdex.lab.gym.envs.errors import TaskError
 from superdex.lab.gym.vector.errors import WorkerError
@@ -32,13 +33,16 @@ _LIBRARY = re.compile(r"[/\\]superdex[/\\](lab|physics)[/\\]")
 def guarded(task: Task, work: Callable[[], object]) -> int:
     """Do `work` with a task; returns the exit code.
 
-    It is 0, or 1 if the task failed, which is then said on standard error. Any other exception may be a bug of ours,
-    and goes on.
+    It is 0, or 1 if the task failed or training diverged, which is then said on standard error. Any other exception
+    may be a bug of ours, and goes on.
     """
     try:
         work()
     except UserError:
         raise
+    except TrainingDiverged as error:
+        print("\n".join([f"superdex: error: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
+        return _FAILED
     except Exception as error:
         note_check(error, task)
         description = describe_task_failure(error, task)
@@ -50,10 +54,11 @@ def guarded(task: Task, work: Callable[[], object]) -> int:
 
 
 def note_check(error: Exception, task: Task) -> None:
-    """Add a note that names the command which tells more of the task, if that is not one of ours."""
-    if not task.is_ours:
-        cfg = ["--cfg", *format_cfg(dict(task.cfg))] if task.cfg else []
-        error.add_note(f"To see what is wrong with the task: {shlex.join(['superdex', 'check', task.task_id, *cfg])}")
+    """Add a note that names the command which tells more of the task, if that is not one of ours; once."""
+    cfg = ["--cfg", *format_cfg(dict(task.cfg))] if task.cfg else []
+    note = f"To see what is wrong with the task: {shlex.join(['superdex', 'check', task.task_id, *cfg])}"
+    if not task.is_ours and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def describe_task_failure(error: Exception, task: Task) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ __all__ = [
     "Seconds",
     "TaskName",
     "require_at_least",
+    "require_company",
     "require_duration",
     "require_writable",
     "shown",
@@ -52,6 +54,21 @@ def require_at_least(options: object, **least: int) -> None:
         value = getattr(options, option)
         if value is not None and value < limit:
             raise UserError(f"--{option} must be at least {limit}, got {value}.")
+
+
+def require_company(options: Any, option: str, *dependents: str) -> None:
+    """Raise UserError if one of the `dependents` was changed, which say how to do what `option` asks for, without it.
+
+    Args:
+        options: a dataclass whose fields they are.
+        option: a field that is None unless it was given.
+        dependents: fields with defaults.
+    """
+    defaults = {each.name: each.default for each in fields(options)}
+    for name in dependents:
+        value = getattr(options, name)
+        if getattr(options, option) is None and value != defaults[name]:
+            raise UserError(f"--{name} {value} says how to make the --{option}: give that, too.")
 
 
 def require_duration(option: str, seconds: float) -> None:

@@ -20,6 +20,7 @@ from superdex.lab.apps.options import (
     OutputFile,
     Seconds,
     require_at_least,
+    require_company,
     require_duration,
     require_writable,
 )
@@ -86,6 +87,7 @@ class Play:
         """Raise before time is wasted."""
         require_at_least(self, num_episodes=0, seed=0, num_video_envs=1)
         require_duration("video_seconds", self.video_seconds)
+        require_company(self, "video", "num_video_envs", "video_seconds", "video_quality")
         if self.video is not None:
             check_video_path("video", self.video)
         if self.onnx is not None:

@@ -27,7 +27,7 @@ from superdex.lab.apps.tasks import Task
 from superdex.lab.apps.video import Frame, VideoWriter, caption, require_video_extra, tile
 from superdex.lab.gym.rollouts import GaussianMlpPolicy
 from superdex.lab.gym.utils.vector import SceneVectorEnv
-from superdex.physics.rendering import RenderQuality
+from superdex.physics.rendering import RenderingError, RenderQuality
 
 __all__ = ["Shown", "check_video_path", "film", "record", "tile_size"]
 
@@ -115,7 +115,7 @@ def film(
             if step % stride == 0:
                 try:
                     frame = draw()
-                except RuntimeError as error:
+                except RenderingError as error:
                     raise UserError(f"No video can be drawn on this machine: {error}") from error
                 video.write(frame)
                 advance()

@@ -19,13 +19,20 @@ from rich.table import Table
 from superdex.lab.apps.counts import Count, Number
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.failure import guarded
-from superdex.lab.apps.options import OutputFile, TaskName, require_at_least, require_duration, shown
+from superdex.lab.apps.options import (
+    OutputFile,
+    TaskName,
+    require_at_least,
+    require_company,
+    require_duration,
+    shown,
+)
 from superdex.lab.apps.recording import check_video_path, film, tile_size
 from superdex.lab.apps.tables import make_console, make_table, print_line
 from superdex.lab.apps.tasks import CfgOption, Task, find_task, parse_cfg
 from superdex.lab.apps.video import caption, tile
 from superdex.lab.gym.utils.vector import SceneVectorEnv
-from superdex.physics.rendering import Frame, RenderQuality, Viewer
+from superdex.physics.rendering import Frame, RenderingError, RenderQuality, Viewer
 
 __all__ = ["Actions", "Episode", "Run", "episode_table", "make_actions", "neutral_action", "sweep"]
 
@@ -96,6 +103,7 @@ class Run:
     def _check(self) -> None:
         """Raise before time is wasted."""
         require_at_least(self, num_envs=1, num_steps=1, seed=0)
+        require_company(self, "video", "video_quality")
         if self.seconds is not None:
             require_duration("seconds", self.seconds)
         if self.seconds is not None and self.num_steps is not None:
@@ -145,7 +153,7 @@ class Run:
         env = envs.envs[0].unwrapped
         try:
             return Viewer(env.scene.simulated_model, env.view)  # type: ignore[attr-defined]
-        except RuntimeError as error:
+        except RenderingError as error:
             raise UserError(f"--viewer: {error}") from error
 
     def _picture(self, envs: SceneVectorEnv, time: float) -> Frame:

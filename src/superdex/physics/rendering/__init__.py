@@ -1,7 +1,7 @@
 """Pictures of simulations: frames without a display, and a window; see `renderer`, `cameras` and `viewer`."""
 
 from superdex.physics.rendering.cameras import View
-from superdex.physics.rendering.context import backend_name
+from superdex.physics.rendering.context import RenderingError, backend_name
 from superdex.physics.rendering.renderer import (
     Frame,
     Renderer,
@@ -16,6 +16,7 @@ __all__ = [
     "Frame",
     "RenderQuality",
     "Renderer",
+    "RenderingError",
     "View",
     "Viewer",
     "backend_name",

@@ -24,7 +24,15 @@ from typing import Any
 
 import mujoco
 
-__all__ = ["GL_LOCK", "PACKAGES", "backend_name", "open_context", "require_same_process", "run_before_gl_ends"]
+__all__ = [
+    "GL_LOCK",
+    "PACKAGES",
+    "RenderingError",
+    "backend_name",
+    "open_context",
+    "require_same_process",
+    "run_before_gl_ends",
+]
 
 PACKAGES = {"egl": "libegl1 libopengl0 libgl1-mesa-dri", "osmesa": "libosmesa6"}
 """What to install on Debian or Ubuntu for each."""
@@ -42,6 +50,10 @@ _at_exit: list[Callable[[], None]] = []
 _ended = False
 
 
+class RenderingError(RuntimeError):
+    """Nothing can be drawn on this machine, or by this process; the message says why, and what to do."""
+
+
 def backend_name() -> str | None:
     """The library that this process draws with, "egl", "osmesa", "glfw" or "native"; None until it has drawn."""
     return _backend
@@ -51,13 +63,13 @@ def open_context(width: int, height: int) -> Any:
     """A new OpenGL context, as `mujoco.egl.GLContext` and its like; the caller frees it.
 
     Raises:
-        RuntimeError: if no library gives one; the message says why, and what to install. Or if
+        RenderingError: if no library gives one; the message says why, and what to install. Or if
             this process was forked from one that has drawn, or is ending.
     """
     global _backend, _owner
     with GL_LOCK:
         if _ended:
-            raise RuntimeError("Nothing can be rendered any more: this process is ending.")
+            raise RenderingError("Nothing can be rendered any more: this process is ending.")
         if _owner is not None:
             require_same_process(_owner)
         reasons = {}
@@ -74,13 +86,13 @@ def open_context(width: int, height: int) -> Any:
                     _backend, _owner = backend, os.getpid()
                     atexit.register(_end)  # after the library's own hook, hence run before it
                 return context
-    raise RuntimeError(_explain(reasons))
+    raise RenderingError(_explain(reasons))
 
 
 def require_same_process(owner: int) -> None:
-    """Raise RuntimeError unless this is the process of that id, or it has not drawn."""
+    """Raise RenderingError unless this is the process of that id, or it has not drawn."""
     if os.getpid() != owner:
-        raise RuntimeError(
+        raise RenderingError(
             "This process was forked from one that has rendered, and OpenGL does not survive a fork. Start processes"
             " by spawning (multiprocessing.get_context('spawn')), or fork before the first frame is rendered."
         )
@@ -110,7 +122,7 @@ def chosen_for_mujoco() -> Iterator[None]:
 def _candidates() -> tuple[str, ...]:
     choice = os.environ.get(_CHOICE, "").lower().strip()
     if choice in _DISABLED:
-        raise RuntimeError(f"Rendering is off: {_CHOICE}={choice} is set. Unset it.")
+        raise RenderingError(f"Rendering is off: {_CHOICE}={choice} is set. Unset it.")
     if sys.platform != "linux":
         return ("native",)
     if choice:

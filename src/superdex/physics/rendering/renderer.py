@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from superdex.physics.rendering.cameras import View, make_camera
 from superdex.physics.rendering.context import (
     GL_LOCK,
+    RenderingError,
     chosen_for_mujoco,
     open_context,
     require_same_process,
@@ -115,7 +116,7 @@ class Renderer:
 
     Raises:
         ValueError: if size or quality are impossible.
-        RuntimeError: if this machine has no OpenGL; the message says what to install.
+        RenderingError: if this machine has no OpenGL; the message says what to install.
     """
 
     def __init__(
@@ -163,7 +164,8 @@ class Renderer:
 
         Raises:
             ValueError: if the model has no such camera.
-            RuntimeError: if the renderer is closed, or this process was forked from its own.
+            RuntimeError: if the renderer is closed.
+            RenderingError: if this process was forked from its own.
         """
         require_same_process(self._owner)
         width, height = self.size
@@ -229,8 +231,10 @@ def _open(model: mujoco.MjModel, size: tuple[int, int]) -> tuple[Any, mujoco.Mjr
             with context.as_current(), chosen_for_mujoco():
                 drawing = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
                 mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, drawing)
-        except BaseException:
+        except BaseException as error:
             context.free()
+            if isinstance(error, mujoco.FatalError):
+                raise RenderingError(f"MuJoCo cannot draw with this machine's OpenGL: {error}") from error
             raise
         return context, drawing
 

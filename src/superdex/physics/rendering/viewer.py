@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from superdex.physics.rendering.cameras import View, make_camera
+from superdex.physics.rendering.context import RenderingError
 from superdex.physics.rendering.renderer import Simulated
 
 __all__ = ["Viewer", "require_display"]
@@ -41,16 +42,16 @@ _launching = threading.Lock()
 
 
 def require_display() -> None:
-    """Raise RuntimeError if there can be no window, as on a server."""
+    """Raise RenderingError if there can be no window, as on a server."""
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        raise RuntimeError(
+        raise RenderingError(
             "A window needs a display, and there is none: neither DISPLAY nor WAYLAND_DISPLAY is set. Render to"
             " frames (render_mode='rgb_array') or to a video instead."
         )
 
 
 def _require_window() -> None:
-    """Raise RuntimeError unless the display takes windows with OpenGL; MuJoCo would end the process."""
+    """Raise RenderingError unless the display takes windows with OpenGL; MuJoCo would end the process."""
     if sys.platform != "linux":
         return
     import glfw
@@ -64,7 +65,7 @@ def _require_window() -> None:
             glfw.default_window_hints()
     if not window:
         display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-        raise RuntimeError(
+        raise RenderingError(
             f"No window with OpenGL can be opened on the display {display!r}. Check that it is there and may be used,"
             " or render to frames (render_mode='rgb_array') or to a video instead."
         )
@@ -79,7 +80,7 @@ class Viewer:
         camera: where from, at first; see `superdex.physics.rendering.cameras`.
 
     Raises:
-        RuntimeError: if there is no display, or no window opens on it.
+        RenderingError: if there is no display, or no window opens on it.
         ValueError: if the model has no such camera.
     """
 
@@ -159,9 +160,9 @@ def _launch(shown: Simulated) -> tuple[Any, list[threading.Thread]]:
         except queue.Empty:
             given_up.set()
             _close_late(opened)  # if it opened just now
-            raise RuntimeError(f"No window opened within {_OPEN_SECONDS:g} s.") from None
+            raise RenderingError(f"No window opened within {_OPEN_SECONDS:g} s.") from None
         if isinstance(handle, Exception):
-            raise RuntimeError(f"The viewer could not be started: {handle}") from handle
+            raise RenderingError(f"The viewer could not be started: {handle}") from handle
         return handle, [thread for thread in threading.enumerate() if thread not in before and _runs_window(thread)]
 
 

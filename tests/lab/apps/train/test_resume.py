@@ -102,6 +102,34 @@ def test_killed_while_it_trains(tmp_path):
     assert not list(path.rglob(".unfinished-*"))
 
 
+def test_run_that_lacks_its_end_only(copy, finished, capsys):
+    made = ["summary.json", "learning_curve.png"]
+    for name in made:
+        (copy / name).unlink()
+
+    assert runs.resume(copy) == 0
+
+    runs.assert_same_run(copy, finished)
+    assert json.loads((copy / "summary.json").read_text()) == json.loads((finished / "summary.json").read_text())
+    assert (copy / "learning_curve.png").exists()
+    capsys.readouterr()
+    assert runs.resume(copy) == 2
+    assert "to continue it, --total_steps must be larger" in capsys.readouterr().err
+
+
+def test_goal_behind_a_run_is_refused_even_if_it_lacks_its_end(copy, capsys):
+    (copy / "summary.json").unlink()
+    assert runs.resume(copy, "--total-steps", "1") == 2
+    assert "to continue it, --total_steps must be larger, got 1." in capsys.readouterr().err
+
+
+def test_summary_is_of_the_end_only(copy, interrupted_after):
+    summary = json.loads((copy / "summary.json").read_text())
+    interrupted_after(summary["iterations"] + 1)
+    assert runs.resume(copy, "--total-steps", str(summary["steps"] + 10 * runs.STEPS_PER_ITERATION)) == 0
+    assert not (copy / "summary.json").exists()
+
+
 def test_worker_processes_and_then_another_split(finished, tmp_path, interrupted_after):
     path = tmp_path / "run"
     interrupted_after(4)
@@ -128,7 +156,7 @@ def test_what_steps_a_resumed_run_follows_from_its_flags():
         Train(ray=("a:1",)): Stepping(num_workers=2, num_threads=8, ray=True, ray_address="a:1"),
     }
     for command, expected in changes.items():
-        assert resumed_config(config, command._settings(), "run", 0).stepping == expected
+        assert resumed_config(config, command._settings(), "run", steps=0, finished=False).stepping == expected
 
 
 def test_best_policy_and_what_is_fair_survive_resuming(tmp_path, monkeypatch, interrupted_after):

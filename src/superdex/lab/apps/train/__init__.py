@@ -8,7 +8,9 @@
 Heavy libraries are imported only when training begins.
 """
 
+from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.train.launch import resume, train
 from superdex.lab.apps.train.summary import TrainResult
+from superdex.lab.gym.adapters.errors import TrainingDiverged
 
-__all__ = ["TrainResult", "resume", "train"]
+__all__ = ["TrainResult", "TrainingDiverged", "UserError", "resume", "train"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ import tyro
 
 from superdex.lab.apps.counts import Count
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.failure import describe_task_failure
+from superdex.lab.apps.failure import guarded
 from superdex.lab.apps.options import TASK_HELP, shown
 from superdex.lab.apps.tasks import CfgOption, Task, all_tasks, find_task, parse_cfg
 from superdex.lab.apps.train.launch import resume, train
@@ -20,7 +19,6 @@ from superdex.lab.apps.train.run_directory import RunDirectory
 
 __all__ = ["Train"]
 
-_FAILED = 1
 _SETTINGS = (
     *("seed", "num_workers", "num_threads", "num_threads_per_worker", "num_learning_threads"),
     "checkpoint_every",
@@ -68,21 +66,14 @@ class Train:
 
     def run(self) -> int:
         """Train; returns the exit code."""
-        try:
-            if self.resume is None:
-                train(self._name(), run_dir=self.run_dir, video=not self.no_video, **self._settings())
-            else:
-                self._refuse_other_run(self.resume)
-                resume(self.resume, video=not self.no_video, **self._settings())
-        except UserError:
-            raise
-        except Exception as error:
-            description = self._describe(error)
-            if description is None:
-                raise
-            print(description, file=sys.stderr)
-            return _FAILED
-        return 0
+        return guarded(self._task(), self._train)
+
+    def _train(self) -> None:
+        if self.resume is None:
+            train(self._name(), run_dir=self.run_dir, video=not self.no_video, **self._settings())
+        else:
+            self._refuse_other_run(self.resume)
+            resume(self.resume, video=not self.no_video, **self._settings())
 
     def _settings(self) -> dict[str, Any]:
         """What was given, by the names that `train` and `resume` take."""
@@ -126,14 +117,6 @@ class Train:
             contradictions.append(f"--run_dir is {path}, not {self.run_dir}")
         if contradictions:
             raise UserError(f"A resumed run keeps its settings: in {path}, {'; '.join(contradictions)}.")
-
-    def _describe(self, error: Exception) -> str | None:
-        """What to print about an exception that no bug of ours explains."""
-        from superdex.lab.gym.adapters.soundness import TrainingDiverged  # imports torch, which is there by now
-
-        if isinstance(error, TrainingDiverged):
-            return "\n".join([f"superdex: error: {error}", *getattr(error, "__notes__", ())])
-        return describe_task_failure(error, self._task())
 
     def _task(self) -> Task:
         return find_task(self._name()) if self.resume is None else RunDirectory.open(self.resume).read_config().task

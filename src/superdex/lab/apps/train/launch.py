@@ -90,7 +90,8 @@ def resume(
         before, checkpoint = run.read_config(), CheckpointStore(run.checkpoints).newest()
         if checkpoint is None:
             raise UserError(f"The run in {run.path} has no checkpoint to continue from. Remove it, and begin anew.")
-        config = resumed_config(before, settings, str(run.path), checkpoint.steps)
+        finished = run.summary.exists()
+        config = resumed_config(before, settings, str(run.path), steps=checkpoint.steps, finished=finished)
         _require_ray(config)
         return _session(run, config, checkpoint, video=video, verbose=verbose)
 

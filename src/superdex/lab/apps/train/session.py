@@ -26,7 +26,7 @@ from superdex.lab.apps.train.recipes import recipe_for
 from superdex.lab.apps.train.run_directory import RunDirectory
 from superdex.lab.apps.train.summary import TrainResult, summarize, summary_table, write_summary
 from superdex.lab.apps.train.training import Training
-from superdex.lab.gym.adapters.soundness import TrainingDiverged
+from superdex.lab.gym.adapters.errors import TrainingDiverged
 
 __all__ = ["run_session"]
 
@@ -84,6 +84,7 @@ def _train(
             training = Training(run, config, learner, record)
             CheckpointStore(run.checkpoints).remove_after(record.steps)
             run.write_config(config)
+            run.summary.unlink(missing_ok=True)  # it has not come to its end any more
             begun = record.steps
         with (
             Interruption(announce=console.quiet or not console.is_terminal) as interruption,

@@ -44,7 +44,9 @@ def new_config(task: Task, settings: Mapping[str, Any]) -> TrainConfig:
     )
 
 
-def resumed_config(config: TrainConfig, settings: Mapping[str, Any], where: str, steps: int) -> TrainConfig:
+def resumed_config(
+    config: TrainConfig, settings: Mapping[str, Any], where: str, *, steps: int, finished: bool
+) -> TrainConfig:
     """The configuration of a run that is resumed: what steps it may change, and `total_steps`.
 
     Args:
@@ -52,6 +54,7 @@ def resumed_config(config: TrainConfig, settings: Mapping[str, Any], where: str,
         settings: may also have `cfg`, the changed fields of the task's configuration.
         where: the run, for messages.
         steps: control steps that it has come to.
+        finished: whether its summary was made; if not, a run that came to its goal may still be finished.
 
     Raises:
         UserError: if a setting is unknown, or contradicts the run's, or there is nothing left to do.
@@ -64,7 +67,7 @@ def resumed_config(config: TrainConfig, settings: Mapping[str, Any], where: str,
         raise UserError(f"A resumed run keeps its settings: in {where}, {'; '.join(contradictions)}.")
     continued = config.continued(total_steps=given.get("total_steps"), stepping=stepping)
     goal = continued.recipe.total_steps
-    if goal <= steps:
+    if goal <= steps and (finished or "total_steps" in given):
         raise UserError(
             f"The run in {where} has come to {steps:,} steps; to continue it, --total_steps must be larger, got"
             f" {goal:,}."

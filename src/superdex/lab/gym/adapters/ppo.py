@@ -139,7 +139,7 @@ class BatchPPO(PPO):
         the last at a positive one. A resumed training passes the same total.
 
         Raises:
-            TrainingDiverged: (in `adapters.soundness`) instead of yielding a policy that is not finite.
+            TrainingDiverged: (in `adapters.errors`) instead of yielding a policy that is not finite.
         """
         _, callback = self._setup_learn(total_timesteps - self.num_timesteps, callback, reset_num_timesteps=False)
         callback.on_training_start(locals(), globals())

@@ -8,15 +8,12 @@ import numpy as np
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 
+from superdex.lab.gym.adapters.errors import TrainingDiverged
 from superdex.lab.gym.rollouts import Rollout
 
-__all__ = ["TrainingDiverged", "diverged", "wrong_policy", "wrong_rollout"]
+__all__ = ["diverged", "wrong_policy", "wrong_rollout"]
 
 _LOOK = ". Look at the task's observation, and at its simulation"
-
-
-class TrainingDiverged(RuntimeError):
-    """The loss, the policy or what the environments gave is no longer finite; what was saved before is good."""
 
 
 def diverged(steps: int, what: str) -> TrainingDiverged:

@@ -56,7 +56,8 @@ class Rendered:
 
         Raises:
             gymnasium.error.UnsupportedMode: if the environment was made without a render mode.
-            RuntimeError: if the machine cannot draw, or has no display for a window: the message says what to do.
+            RenderingError: (of `superdex.physics.rendering`) if the machine cannot draw, or has no display for a
+                window: the message says what to do.
             ValueError: if the model has no camera of the name that the configuration gives.
         """
         if self.render_mode is None:
