@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from superdex.lab.apps.failure import guarded
+from superdex.lab.apps.failure import guarded, own_part
 from superdex.lab.apps.main import main
 from superdex.lab.apps.tasks import find_task
 from superdex.lab.apps.train.checkpoints import load_policy
 from superdex.lab.apps.train.policy_file import PolicyInfo, save_policy
+from superdex.lab.gym.envs import MochiEnv
 
 TASK = """
 from superdex.lab.gym.envs.benchmarks.cartpole_env import CartPoleEnv
@@ -67,3 +68,18 @@ def test_bug_of_ours_keeps_its_traceback() -> None:
 
     with pytest.raises(ZeroDivisionError):
         guarded(find_task("CartPole"), work)
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "{place}/superdex/lab/apps/train/environments.py", line 9, in make_environments
+    raise ValueError("a bug")
+ValueError: a bug
+"""
+
+
+@pytest.mark.parametrize("place", ["/usr/lib/python3/site-packages", "C:/Lib/site-packages", "/home/me/src"])
+def test_our_modules_are_not_taken_for_a_task_of_the_same_name(place: str) -> None:
+    task = type("TaskEnv", (MochiEnv,), {"__module__": "environments"})
+    assert own_part(TRACEBACK.format(place=place), task) is None
+    theirs = TRACEBACK.format(place="/remote").replace("superdex/lab/apps/train", "project")
+    assert own_part(theirs, task) == theirs.rstrip()

@@ -93,10 +93,11 @@ def own_part(text: str, env_class: type[MochiEnv]) -> str | None:
         if line == _BEGIN:
             inside = shown = False
         elif frame is not None:
-            own = frame["file"] in files or frame["file"].endswith(endings)
+            file, ours = frame["file"], _LIBRARY.search(frame["file"]) is not None
+            own = file in files or (file.endswith(endings) and not ours)
             inside = inside or own
             found = found or own
-            shown = own or (inside and _LIBRARY.search(frame["file"]) is None)
+            shown = own or (inside and not ours)
         elif not line.startswith("    "):
             shown = True  # the exception itself, or words between two tracebacks
         if shown or line == _BEGIN:

@@ -16,13 +16,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.errors import told
 from superdex.lab.apps.termination import orderly_termination
 
 __all__ = ["main"]
-
-_MISUSE = 2
-_INTERRUPTED = 130
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -32,18 +29,15 @@ def main(args: Sequence[str] | None = None) -> int:
         SystemExit: from the parser, after `--help` (code 0) or an option it cannot read (code 2). Or when SIGTERM
             or SIGHUP ends the command (`orderly_termination`).
     """
-    try:
-        from superdex.lab.apps.commands import parse  # takes a second, in which Ctrl-C is to be answered, too
+    return told(lambda: _run(args))
 
-        command = parse(args)
-        with orderly_termination():
-            return command.run()
-    except UserError as error:
-        print(f"superdex: error: {error}", file=sys.stderr)
-        return _MISUSE
-    except KeyboardInterrupt as interrupt:
-        print("\n".join(["superdex: interrupted", *getattr(interrupt, "__notes__", ())]), file=sys.stderr)
-        return _INTERRUPTED
+
+def _run(args: Sequence[str] | None) -> int:
+    from superdex.lab.apps.commands import parse  # takes a second, in which Ctrl-C is to be answered, too
+
+    command = parse(args)
+    with orderly_termination():
+        return command.run()
 
 
 if __name__ == "__main__":

@@ -29,9 +29,11 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from superdex.lab.apps.errors import UserError
+from superdex.lab.apps.atomic import replace_file
+from superdex.lab.apps.errors import UserError, told
 from superdex.lab.apps.extras import require_extra
 from superdex.lab.apps.machine import machine_facts
+from superdex.lab.apps.options import require_writable
 from superdex.lab.apps.tables import make_console, make_table
 from superdex.lab.apps.tasks import find_task
 from superdex.lab.apps.train.config import Stepping, TrainConfig
@@ -193,12 +195,15 @@ class ClusterBench:
         require_extra("ray", "This measurement", "ray")
         if min(self.num_envs, self.rounds) < 1 or not self.gigabits > 0:
             raise UserError("--num_envs and --rounds must be at least 1, and --gigabits positive.")
+        if self.json is not None:
+            require_writable("json", self.json)
         costs = [measure(task, self.num_envs, self.rounds) for task in self.env]
         console = make_console()
         console.print(costs_table(costs), speeds_table(costs, self.gigabits))
         if self.json is not None:
             document = {"machine": machine_facts(), "costs": [*map(asdict, costs)]}
-            self.json.write_text(json.dumps(document, indent=1) + "\n")
+            text = json.dumps(document, indent=1) + "\n"
+            replace_file(self.json, lambda path: path.write_text(text))
         return 0
 
 
@@ -233,4 +238,4 @@ def speeds_table(costs: Sequence[Costs], gigabits: float) -> Table:
 
 
 if __name__ == "__main__":
-    raise SystemExit(tyro.cli(ClusterBench).run())
+    raise SystemExit(told(lambda: tyro.cli(ClusterBench).run()))
