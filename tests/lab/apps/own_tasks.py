@@ -54,6 +54,30 @@ class WrongEnv(OwnEnv):
     hyperparameters: ClassVar = {**OwnEnv.hyperparameters, "gamma": 1.1}
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnfitCfg(CartPoleCfg):
+    control_frequency: float = 30
+    simulation_frequency: float = 100
+
+
+class UnfitEnv(CartPoleEnv):
+    """Cannot be made with the defaults of its configuration."""
+
+    Cfg = UnfitCfg
+
+
+class AloneEnv(CartPoleEnv):
+    """Cannot be part of a native batch."""
+
+    vectorized = False
+
+
+class BlindEnv(CartPoleEnv):
+    """Is seen from a camera that its model lacks."""
+
+    view = "nope"
+
+
 class BareEnv(MochiEnv):
     """Lacks all hooks."""
 
@@ -72,4 +96,5 @@ gymnasium.register("own/Made-v0", lambda: OwnEnv(), vector_entry_point=functools
 gymnasium.register("HastyEnv", OwnEnv)
 gymnasium.register("own/Lambda-v0", lambda: OwnEnv())
 gymnasium.register("own/Wrapped-v0", OwnEnv, max_episode_steps=7)
+gymnasium.register("own/Unfit-v0", UnfitEnv)
 gymnasium.register("own/Typo-v0", OwnEnv, kwargs={"steps_per_epsiode": 7})

@@ -64,6 +64,10 @@ def test_modules_are_found_in_the_working_directory(
         ),
         (["Ant", "--cfg", "use_dampin=1"], "--cfg: AntCfg has no field 'use_dampin'. Did you mean 'use_damping'?"),
         (["Ant", "--cfg", "use_damping=2"], "--cfg: use_damping must be bool, got 2 of type int."),
+        (
+            ["tests.lab.apps.own_tasks:UnfitEnv"],
+            "The defaults of tests.lab.apps.own_tasks:UnfitEnv, those of UnfitCfg, are not valid: simulation_frequency",
+        ),
         (["Ant", "--only", "row"], "--only: there is no check 'row'. Did you mean 'rows'?"),
         (["Ant", "--only", "workers", "--no_workers"], "--only workers leaves nothing to check with --no_workers."),
     ],

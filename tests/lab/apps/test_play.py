@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import imageio_ffmpeg
 import numpy as np
@@ -16,6 +17,7 @@ from superdex.lab.apps.evaluation import evaluate
 from superdex.lab.apps.history import spread
 from superdex.lab.apps.main import main
 from superdex.lab.apps.train.checkpoints import CheckpointStore, load_policy
+from superdex.lab.apps.train.policy_file import read_policy, save_policy
 from superdex.lab.apps.train.run_directory import RunDirectory
 from superdex.physics.rendering import Renderer, RenderingError
 
@@ -55,6 +57,35 @@ def test_checkpoint_can_be_played_and_noise_makes_a_difference(finished, capsys)
     assert "iteration 0, 0 steps, return none yet in training" in printed[0]
     assert figures(printed[0], "return") != figures(printed[1], "return")
     assert printed[1] == printed[2]
+
+
+def policy_of(run_dir, path, **cfg):
+    """The run's policy at `path`, as if it had been trained with these fields of the configuration."""
+    policy, info = read_policy(RunDirectory(run_dir).best_policy)
+    save_policy(path, policy, replace(info, cfg=cfg))
+    return str(path)
+
+
+def test_changed_task_is_not_blamed_on_an_option(finished, tmp_path, capsys):
+    path = policy_of(finished, tmp_path / "actor.npz", gone=1)
+
+    assert main(["play", path]) == 2
+
+    error = capsys.readouterr().err
+    assert error.startswith(
+        f"superdex: error: The task of the policy in {path} cannot be made: CartPoleCfg has no field 'g"
+    )
+    assert "--cfg" not in error
+
+
+def test_camera_that_is_not_there_is_said(finished, tmp_path, capsys):
+    path = policy_of(finished, tmp_path / "actor.npz", render_camera="nope")
+
+    assert main(["play", path, "--num-episodes", "0", "--video", str(tmp_path / "v.mp4")]) == 2
+
+    message = "superdex: error: render_camera: The model has no camera 'nope'; it has track.\n"
+    assert capsys.readouterr().err == message
+    assert not (tmp_path / "v.mp4").exists()
 
 
 def test_video_of_one_environment_and_of_a_grid(finished, tmp_path, capsys):

@@ -5,51 +5,55 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
 
 from superdex.lab.apps import run as run_module
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.run import SWEEP_SECONDS, Episode, Run, episode_table, make_actions, neutral_action, sweep
+from superdex.lab.apps.run import Episode, Run, episode_table
 from superdex.lab.apps.tables import make_console
+from superdex.lab.gym.envs import rendering
 from tests.lab.apps.films import read_film
 
-SPACE = Box(np.array([-1.0, 2.0, -np.inf]), np.array([3.0, 4.0, np.inf]), dtype=np.float64)
+OWN = "tests.lab.apps.own_tasks"
+
+
+class Window:
+    """What `Viewer` does, without a window; it is closed when it has shown five states."""
+
+    def __init__(self, model: mujoco.MjModel, camera: Any) -> None:
+        self.camera, self.closed = camera, False
+        self.times: list[float] = []
+        self.parameters: list[dict[str, np.ndarray]] = []
+
+    @property
+    def is_running(self) -> bool:
+        return len(self.times) < 5
+
+    def show(self, state: np.ndarray, parameters: dict[str, np.ndarray]) -> None:
+        self.times.append(float(state[0]))
+        self.parameters.append(parameters)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> list[Window]:
+    """The windows that are opened."""
+    opened: list[Window] = []
+
+    def open_window(model: mujoco.MjModel, camera: Any) -> Window:
+        opened.append(Window(model, camera))
+        return opened[-1]
+
+    monkeypatch.setattr(rendering, "Viewer", open_window)
+    return opened
 
 
 def words(text: str) -> str:
     return " ".join(text.split())
-
-
-class TestActions:
-    def test_neutral_is_as_near_to_zero_as_can_be(self) -> None:
-        assert neutral_action(SPACE).tolist() == [0.0, 2.0, 0.0]
-
-    def test_sweep_takes_one_entry_after_another_through_its_range(self) -> None:
-        times = np.linspace(0, 3 * SWEEP_SECONDS, 240, endpoint=False)
-        actions = np.array([sweep(SPACE, time) for time in times])
-        for entry, (low, high) in enumerate([(-1.0, 3.0), (2.0, 4.0), (-1.0, 1.0)]):
-            own = slice(80 * entry, 80 * (entry + 1))
-            assert (actions[own, entry].min(), actions[own, entry].max()) == pytest.approx((low, high), abs=0.01)
-            others = np.delete(np.arange(240), np.arange(240)[own])
-            assert (actions[others, entry] == neutral_action(SPACE)[entry]).all()
-        assert sweep(SPACE, 3 * SWEEP_SECONDS + 0.2) == pytest.approx(sweep(SPACE, 0.2))
-
-    def test_random_is_drawn_anew_from_the_seed(self) -> None:
-        first, second, other = (make_actions("random", SPACE, 4, 0.1, seed) for seed in (5, 5, 6))
-        drawn = first(0)
-        assert drawn.shape == (4, 3)
-        assert all(row in SPACE for row in drawn)
-        assert np.array_equal(drawn, second(0))
-        assert not np.array_equal(drawn, other(0))
-        assert not np.array_equal(drawn, first(1))
-
-    @pytest.mark.parametrize("kind", ["zero", "sweep"])
-    def test_others_are_the_same_for_all(self, kind: Any) -> None:
-        actions = make_actions(kind, SPACE, 4, 0.1, 0)(3)
-        assert actions.shape == (4, 3)
-        assert (actions == actions[0]).all()
 
 
 class TestRun:
@@ -97,31 +101,48 @@ class TestRun:
         assert film.frames.shape == (3, 394, 964, 3)  # of every third step; two tiles of 480 x 360 below a caption
         assert film.fps == pytest.approx(125 / 3, abs=0.01)
 
+    @pytest.mark.parametrize("task", ["CartPole", f"{OWN}:AloneEnv"])
+    @pytest.mark.parametrize("cfg", [(), ("use_shared_scenes=False",), ("randomize_physics=0.5",)])
     def test_window_shows_the_first_environment_until_it_is_closed(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, task: str, cfg: tuple[str, ...], windows: list[Window], capsys: pytest.CaptureFixture[str]
     ) -> None:
-        times: list[float] = []
-
-        class Window:
-            def __init__(self, model: Any, camera: Any) -> None: ...
-
-            def __enter__(self) -> Window:
-                return self
-
-            def __exit__(self, *error: object) -> None:
-                times.append(-1.0)
-
-            @property
-            def is_running(self) -> bool:
-                return len(times) < 5
-
-            def show(self, state: np.ndarray) -> None:
-                times.append(float(state[0]))
-
-        monkeypatch.setattr(run_module, "Viewer", Window)
-        assert Run(task="CartPole", actions="zero", viewer=True).run() == 0
-        assert times == pytest.approx([0.0, 0.04, 0.08, 0.12, 0.16, -1.0])
+        assert Run(task=task, cfg=cfg, actions="zero", num_envs=2, viewer=True).run() == 0
+        (window,) = windows
+        assert window.times == pytest.approx([0.0, 0.04, 0.08, 0.12, 0.16])
+        assert window.closed
+        assert window.camera is None
+        masses = {float(parameters["body_mass"][-1]) for parameters in window.parameters if parameters}
+        assert len(masses) == ("randomize_physics=0.5" in cfg), "the first environment's own"
         assert "To see it" not in capsys.readouterr().out
+
+    def test_window_and_video_go_together(
+        self, windows: list[Window], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "v.mp4"
+        cfg = ("render_camera=track",)
+        assert Run(task="CartPole", cfg=cfg, num_steps=3, viewer=True, video=path, video_quality="fast").run() == 0
+        (window,) = windows
+        assert window.times == pytest.approx([0.0, 0.04, 0.08])
+        assert window.camera == "track"
+        assert len(read_film(path).frames) == 3
+        assert capsys.readouterr().out.endswith(f"video: {path}\n")
+
+    @pytest.mark.parametrize("how", ["viewer", "video"])
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"cfg": ("render_camera=nope",)}, r"^render_camera: The model has no camera 'nope'; it has track\."),
+            ({"task": f"{OWN}:BlindEnv"}, r"^BlindEnv\.view: The model has no camera 'nope'; it has track\."),
+        ],
+    )
+    def test_camera_that_is_none_is_told_before_anything_runs(
+        self, how: str, options: dict[str, Any], message: str, windows: list[Window], tmp_path: Path
+    ) -> None:
+        shown = {"viewer": True} if how == "viewer" else {"video": tmp_path / "v.mp4"}
+        with pytest.raises(UserError, match=message):
+            Run(**{"task": "CartPole", **options, **shown}).run()
+        assert windows == []
+        assert list(tmp_path.iterdir()) == []
 
     def test_no_display_for_a_window_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.platform", "linux")

@@ -6,9 +6,9 @@ import gymnasium
 import pytest
 
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.tasks import Task, find_task, format_cfg, parse_cfg, task_of_class
+from superdex.lab.apps.tasks import Task, configured_task, find_task, format_cfg, parse_cfg, task_of_class
 from superdex.lab.gym.envs.benchmarks.ant_env import AntCfg, AntEnv
-from tests.lab.apps.own_tasks import HastyEnv, OwnEnv
+from tests.lab.apps.own_tasks import HastyEnv, OwnEnv, UnfitEnv
 from tests.lab.gym.envs.tasks import PendulumEnv
 
 OWN = "tests.lab.apps.own_tasks"
@@ -63,8 +63,32 @@ def test_unknown_task_names_the_nearest_or_all():
 def test_class_is_a_task():
     assert task_of_class(OwnEnv) == find_task(f"{OWN}:OwnEnv")
     assert task_of_class(OwnEnv, {"steps_per_episode": 7}).make().cfg.steps_per_episode == 7
-    with pytest.raises(UserError, match="--cfg: OwnCfg has no field 'step'"):
+    with pytest.raises(UserError, match="^OwnCfg has no field 'step'"):
         task_of_class(OwnEnv, {"step": 7})
+
+
+@pytest.mark.parametrize("name", [f"{OWN}:UnfitEnv", "own/Unfit-v0", f"{OWN}:own/Unfit-v0"])
+def test_defaults_that_are_not_valid_are_told_and_can_be_mended(name):
+    fault = r"simulation_frequency \(100 Hz\) must be a multiple of control_frequency \(30 Hz\)"
+    with pytest.raises(UserError, match=rf"^The defaults of {name}, those of UnfitCfg, are not valid: {fault}"):
+        find_task(name)
+    with pytest.raises(UserError, match=rf"^The defaults of {name}, those of UnfitCfg, are not valid: {fault}"):
+        configured_task(name, ["steps_per_episode=7"])
+    assert find_task(name, {"control_frequency": 25}).fields == {"control_frequency": 25}
+    assert configured_task(name, ["control_frequency=25"]) == find_task(name, {"control_frequency": 25})
+
+
+def test_defaults_of_a_class_that_are_not_valid_are_told():
+    with pytest.raises(UserError, match=rf"^The defaults of {OWN}:UnfitEnv, those of UnfitCfg, are not valid: sim"):
+        task_of_class(UnfitEnv)
+
+
+@pytest.mark.parametrize("name", ["CartPole", f"{OWN}:OwnEnv", "own/Cart-v3"])
+def test_only_what_was_typed_is_blamed_on_the_option(name):
+    with pytest.raises(UserError, match=r"^--cfg: \w+ has no field 'gone'\."):
+        configured_task(name, ["gone=1"])
+    with pytest.raises(UserError, match=r"^\w+ has no field 'gone'\."):
+        find_task(name, {"gone": 1})
 
 
 def test_class_that_cannot_be_found_again_is_refused():
@@ -161,6 +185,19 @@ def test_configuration_is_typed_again_as_it_was():
 
     assert parse_cfg(texts) == cfg
     assert texts[:4] == ["a=1", "b=0.5", "c=text", "d='1'"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{[1]:2}", "{1, [2]}", "-'a'", "[" * 5000, "-" * 100_000 + "1", "1 +", "9" * 10_000, "f(x)", "\0", ""]
+)
+def test_value_that_is_no_literal_is_text(text):
+    assert parse_cfg([f"x={text}"]) == {"x": text}
+
+
+@pytest.mark.parametrize("settings", [["a=1", "a=2"], ["a=1", "b=2", "a=1"], ["a=x", "a=(1, 2)"]])
+def test_field_that_is_given_twice_is_refused(settings):
+    with pytest.raises(UserError, match=r"^--cfg: a is given twice, as .* and as .*: give it once\."):
+        parse_cfg(settings)
 
 
 def test_only_registered_tasks_of_this_library_are_ours():

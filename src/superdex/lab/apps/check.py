@@ -13,7 +13,7 @@ from superdex.lab.apps.checking import nearest
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.options import TaskName, shown
 from superdex.lab.apps.tables import make_console, make_table
-from superdex.lab.apps.tasks import CfgOption, find_task, parse_cfg
+from superdex.lab.apps.tasks import CfgOption, configured_task
 from superdex.lab.gym.testing import CHECKS, Verdict, check_task
 
 __all__ = ["Check"]
@@ -39,7 +39,7 @@ class Check:
 
     def run(self) -> int:
         """Check and print a table; returns the exit code."""
-        task = find_task(self.task, parse_cfg(self.cfg))
+        task = configured_task(self.task, self.cfg)
         env_class = task.env_class
         cfg = env_class.Cfg.make(task.fields)
         for name in self.only:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from rich.console import Console
@@ -25,11 +26,12 @@ from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.options import require_writable
 from superdex.lab.apps.tasks import Task
 from superdex.lab.apps.video import Frame, VideoWriter, caption, require_video_extra, tile
+from superdex.lab.gym.envs import MochiEnv
 from superdex.lab.gym.rollouts import GaussianMlpPolicy
 from superdex.lab.gym.utils.vector import SceneVectorEnv
-from superdex.physics.rendering import RenderingError, RenderQuality
+from superdex.physics.rendering import RenderingError, RenderQuality, make_camera
 
-__all__ = ["Shown", "check_video_path", "film", "record", "tile_size"]
+__all__ = ["Shown", "check_camera", "check_video_path", "film", "record", "tile_size"]
 
 _MAX_RATE = 50.0
 _WIDTHS = {1: 640, 2: 480}
@@ -71,11 +73,13 @@ def record(
         quiet: whether to show nothing, even on a terminal.
 
     Raises:
-        UserError: if the extra is missing, `path` cannot be written, or the machine cannot draw.
+        UserError: if the extra is missing, the model has no such camera, `path` cannot be written, or the machine
+            cannot draw.
     """
     require_video_extra()
     options = {"render_mode": "rgb_array", "render_size": tile_size(len(shown)), "render_quality": quality}
     with SceneVectorEnv(task.factories(len(shown), **options), autoreset_mode=AutoresetMode.SAME_STEP) as envs:
+        check_camera(envs.envs[0])
         dt = float(envs.get_attr("dt")[0])
         num_steps = max(1, round(seconds / dt))
         observation, _ = envs.reset(seed=[seed] * len(shown) if alike else seed)
@@ -134,6 +138,18 @@ def check_video_path(option: str, path: Path) -> None:
     """Raise UserError unless a video can be written to `path`, before the time to make one is spent."""
     require_video_extra()
     require_writable(option, path, ".mp4")
+
+
+def check_camera(env: gymnasium.Env) -> None:
+    """Raise UserError unless a task's model has the camera, or the body to follow, that pictures are to be taken by."""
+    task = env.unwrapped
+    assert isinstance(task, MochiEnv)  # so are those of all our commands
+    named = task.cfg.render_camera is not None
+    try:
+        make_camera(task.scene.simulated_model, task.cfg.render_camera if named else task.view)
+    except ValueError as error:
+        where = "render_camera" if named else f"{type(task).__name__}.view"
+        raise UserError(f"{where}: {error}") from error
 
 
 @contextmanager

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
-from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from superdex.lab.apps.actions import SWEEP_SECONDS, Actions, make_actions
 from superdex.lab.apps.counts import Count, Number
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.failure import guarded
@@ -27,19 +25,14 @@ from superdex.lab.apps.options import (
     require_duration,
     shown,
 )
-from superdex.lab.apps.recording import check_video_path, film, tile_size
+from superdex.lab.apps.recording import check_camera, check_video_path, film, tile_size
 from superdex.lab.apps.tables import make_console, make_table, print_line
-from superdex.lab.apps.tasks import CfgOption, Task, find_task, parse_cfg
+from superdex.lab.apps.tasks import CfgOption, Task, configured_task
 from superdex.lab.apps.video import caption, tile
 from superdex.lab.gym.utils.vector import SceneVectorEnv
-from superdex.physics.rendering import Frame, RenderingError, RenderQuality, Viewer
+from superdex.physics.rendering import Frame, RenderingError, RenderQuality
 
-__all__ = ["Actions", "Episode", "Run", "episode_table", "make_actions", "neutral_action", "sweep"]
-
-Actions = Literal["random", "zero", "sweep"]
-
-SWEEP_SECONDS = 2.0
-"""How long a sweep stays with each entry of an action: from the middle to one end, to the other, and back."""
+__all__ = ["Episode", "Run", "episode_table"]
 
 _DEFAULT_SECONDS = 10.0
 _MAX_ROWS = 12
@@ -85,7 +78,7 @@ class Run:
 
     def run(self) -> int:
         """Run and print a table of episodes; returns the exit code."""
-        task = find_task(self.task, parse_cfg(self.cfg))
+        task = configured_task(self.task, self.cfg)
         self._check()
         return guarded(task, lambda: self._show(task))
 
@@ -121,10 +114,11 @@ class Run:
     def _roll_out(self, task: Task, envs: SceneVectorEnv) -> list[Episode]:
         dt = float(envs.get_attr("dt")[0])
         actions = make_actions(self.actions, envs.single_action_space, self.num_envs, dt, self.seed)
+        if self.video is not None or self.viewer:
+            check_camera(envs.envs[0])
         envs.reset(seed=self.seed)
         log, steps = _Log(self.num_envs), self._steps(dt)
         with ExitStack() as stack:
-            viewer = stack.enter_context(self._open_viewer(envs)) if self.viewer else None
             if self.video is not None:
                 take = stack.enter_context(film(self.video, dt=dt, num_steps=len(steps)))
             else:
@@ -133,10 +127,8 @@ class Run:
             for step in steps:
                 if take is not None:
                     take(step, lambda: self._picture(envs, step * dt))  # noqa: B023 (called before the next step)
-                if viewer is not None:
-                    viewer.show(envs.physics.state[0])
-                    if not viewer.is_running:
-                        break
+                if self.viewer and not _is_seen(envs):
+                    break
                 result = envs.step(actions(step))
                 log.add(result.reward, result.terminated, result.truncated, result.info)
         return log.episodes()
@@ -148,14 +140,6 @@ class Run:
             num_steps = 2**62
         return range(num_steps or max(1, round((self.seconds or _DEFAULT_SECONDS) / dt)))
 
-    def _open_viewer(self, envs: SceneVectorEnv) -> Viewer:
-        """A window on the first environment."""
-        env = envs.envs[0].unwrapped
-        try:
-            return Viewer(env.scene.simulated_model, env.view)  # type: ignore[attr-defined]
-        except RenderingError as error:
-            raise UserError(f"--viewer: {error}") from error
-
     def _picture(self, envs: SceneVectorEnv, time: float) -> Frame:
         picture = tile(envs.render())
         if self.actions != "sweep":
@@ -164,35 +148,13 @@ class Run:
         return caption(picture, f"action {int(time / SWEEP_SECONDS) % size + 1} of {size}")
 
 
-def make_actions(kind: Actions, space: Box, num_envs: int, dt: float, seed: int) -> Callable[[int], NDArray]:
-    """A function that gives the actions (num_envs, size) of a step by its number; steps take `dt` seconds."""
-    if kind == "random":
-        rng = np.random.default_rng(seed)
-        low, high = _finite_bounds(space)
-        return lambda step: rng.uniform(low, high, (num_envs, *space.shape)).astype(space.dtype)
-    if kind == "sweep":
-        return lambda step: np.tile(sweep(space, step * dt), (num_envs, 1))
-    return lambda step: np.tile(neutral_action(space), (num_envs, 1))
-
-
-def neutral_action(space: Box) -> NDArray:
-    """(size,) zeros, or what in the space comes nearest to them."""
-    return np.clip(np.zeros(space.shape), space.low, space.high).astype(space.dtype)
-
-
-def sweep(space: Box, time: float) -> NDArray:
-    """(size,) the action at `time` [s]: entry after entry runs through its range as a sine, the others are neutral."""
-    action = neutral_action(space)
-    entry = int(time / SWEEP_SECONDS) % action.size
-    low, high = _finite_bounds(space)
-    middle, reach = (low[entry] + high[entry]) / 2, (high[entry] - low[entry]) / 2
-    action[entry] = middle + reach * math.sin(2 * math.pi * time / SWEEP_SECONDS)
-    return action
-
-
-def _finite_bounds(space: Box) -> tuple[NDArray, NDArray]:
-    """The space's bounds, with -1 and 1 where there is none."""
-    return np.where(np.isfinite(space.low), space.low, -1.0), np.where(np.isfinite(space.high), space.high, 1.0)
+def _is_seen(envs: SceneVectorEnv) -> bool:
+    """Show the first environment in its window; returns whether that is still open."""
+    try:
+        (seen,) = envs.call_on([0], "show_in_window")
+    except RenderingError as error:
+        raise UserError(f"--viewer: {error}") from error
+    return seen
 
 
 class _Log:

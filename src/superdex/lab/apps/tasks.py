@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from gymnasium.envs.registration import EnvSpec
 
 from superdex.lab.apps.checking import nearest
 from superdex.lab.apps.errors import UserError
@@ -35,7 +34,16 @@ from superdex.lab.gym import TASKS
 from superdex.lab.gym.envs import MochiEnv
 from superdex.lab.gym.registration import NAMESPACE
 
-__all__ = ["CfgOption", "Task", "all_tasks", "find_task", "format_cfg", "parse_cfg", "task_of_class"]
+__all__ = [
+    "CfgOption",
+    "Task",
+    "all_tasks",
+    "configured_task",
+    "find_task",
+    "format_cfg",
+    "parse_cfg",
+    "task_of_class",
+]
 
 CfgOption = Annotated[tuple[str, ...], tyro.conf.arg(metavar="FIELD=VALUE [...]", help_behavior_hint="(default: none)")]
 """The option by which a command takes configuration fields."""
@@ -96,43 +104,75 @@ def find_task(name: str, cfg: Mapping[str, Any] | None = None) -> Task:
         cfg: fields of its configuration that are to be changed.
 
     Raises:
-        UserError: if there is none; the message names the nearest. Or if its configuration refuses `cfg`.
+        UserError: if there is none; the message names the nearest. Or if its configuration refuses `cfg`, or is not
+            valid without it, either.
     """
-    return _configured(_named(name), cfg)
+    return _configured(_named(name), cfg or {})
+
+
+def configured_task(name: str, settings: Iterable[str]) -> Task:
+    """The task that a command is given, by its name and the `field=value` settings of --cfg.
+
+    Raises:
+        UserError: as `find_task`, and `parse_cfg`.
+    """
+    return _configured(_named(name), parse_cfg(settings), "--cfg: ")
 
 
 def task_of_class(env_class: type[MochiEnv], cfg: Mapping[str, Any] | None = None) -> Task:
     """The task of a class, which must be found again by its name: at the top level of its module.
 
+    A class of ours stands for the registered task that it is without further fields.
+
     Raises:
-        UserError: if it is no task, or is defined within a function. Or if its configuration refuses `cfg`.
+        UserError: if it is no task, or is defined within a function. Or if its configuration is refused, as by
+            `find_task`.
     """
     if not is_task(env_class):
         raise UserError(f"A task must be a name, or a class that derives from MochiEnv, got {env_class!r}.")
     module, name = env_class.__module__, env_class.__qualname__
     if getattr(sys.modules.get(module), name, None) is not env_class:
         raise UserError(f"{name} must be defined at the top level of its module, where it can be found again by name.")
-    return _configured(Task(_short(name), f"{module}:{name}"), cfg)
+    return _configured(_ours(env_class) or Task(_short(name), f"{module}:{name}"), cfg or {})
 
 
-def _configured(task: Task, cfg: Mapping[str, Any] | None) -> Task:
-    if not cfg:
-        return task
-    task = replace(task, cfg=tuple(sorted(cfg.items())))
+def _configured(task: Task, cfg: Mapping[str, Any], source: str = "") -> Task:
+    """The task with these fields changed, whose configuration is then valid; `source` begins what is said of them."""
+    configured = replace(task, cfg=tuple(sorted(cfg.items())))
+    error = _refusal(configured)
+    if error is None:
+        return configured
+    default = _refusal(task)
+    if default is None:
+        raise UserError(f"{source}{error}") from error
+    spec = spec_at(task.task_id)
+    if spec is not None and spec.kwargs:
+        raise UserError(f"{spec.id} is registered with kwargs={spec.kwargs}: {default}") from default
+    name = task.env_class.Cfg.__name__
+    raise UserError(f"The defaults of {task.task_id}, those of {name}, are not valid: {default}") from default
+
+
+def _refusal(task: Task) -> TypeError | ValueError | None:
+    """What the task's configuration has against its fields."""
     try:
         task.env_class.Cfg.make(task.fields)
     except (TypeError, ValueError) as error:
-        raise UserError(f"--cfg: {error}") from error
-    return task
+        return error
+    return None
 
 
 def parse_cfg(settings: Iterable[str]) -> dict[str, Any]:
     """The fields of `field=value` settings, each value as Python writes it, or else as text.
 
     Raises:
-        UserError: if one is something else.
+        UserError: if one is something else, or two are of one field.
     """
-    return dict(map(_parse, settings))
+    cfg: dict[str, Any] = {}
+    for field, value in map(_parse, settings):
+        if field in cfg:
+            raise UserError(f"--cfg: {field} is given twice, as {cfg[field]!r} and as {value!r}: give it once.")
+        cfg[field] = value
+    return cfg
 
 
 def format_cfg(cfg: Mapping[str, Any]) -> list[str]:
@@ -147,7 +187,7 @@ def _parse(setting: str) -> tuple[str, Any]:
         raise UserError(f"--cfg takes FIELD=VALUE, as in --cfg steps_per_episode=100, got {setting!r}.")
     try:
         return field, ast.literal_eval(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):  # all that it is documented to raise
         return field, {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
@@ -159,11 +199,10 @@ def _named(name: str) -> Task:
         return known[name]
     module, colon, rest = name.rpartition(":")
     if colon and has(module, rest):
-        class_at(name)  # raises here and now if it is none
-        return Task(_short(rest), name)
+        return _ours(class_at(name)) or Task(_short(rest), name)  # raises here and now if there is no class
     spec = registered(rest)
     if spec is not None:
-        _check_registered(spec)
+        class_of(spec)  # raises if it is no task
         return Task(spec.name, f"{module}{colon}{spec.id}")
     if module == "__main__":
         raise UserError(f"{rest} was defined in a script that does not run now; put it into a module of its own.")
@@ -172,12 +211,11 @@ def _named(name: str) -> Task:
     raise UserError(f"There is no task {name!r}. {_remedy(name, known)}")
 
 
-def _check_registered(spec: EnvSpec) -> None:
-    env_class = class_of(spec)
-    try:
-        env_class.Cfg.make(spec.kwargs)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{spec.id} is registered with kwargs={spec.kwargs}: {error}") from error
+def _ours(env_class: type[MochiEnv]) -> Task | None:
+    """The registered task of ours that a class is without further fields, if it is one."""
+    if not env_class.__module__.startswith("superdex."):
+        return None
+    return next((task for task in all_tasks() if not task.fields and task.env_class is env_class), None)
 
 
 def _short(class_name: str) -> str:

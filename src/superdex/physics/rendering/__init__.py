@@ -1,6 +1,6 @@
 """Pictures of simulations: frames without a display, and a window; see `renderer`, `cameras` and `viewer`."""
 
-from superdex.physics.rendering.cameras import View
+from superdex.physics.rendering.cameras import View, make_camera
 from superdex.physics.rendering.context import RenderingError, backend_name
 from superdex.physics.rendering.renderer import (
     Frame,
@@ -22,5 +22,6 @@ __all__ = [
     "backend_name",
     "check_quality",
     "check_size",
+    "make_camera",
     "shared_renderer",
 ]

@@ -167,6 +167,7 @@ class FakeViewer:
     def __init__(self, model: mujoco.MjModel, camera: Any) -> None:
         self.times: list[float] = []
         self.closed = False
+        self.is_running = True
         self.opened.append(self)
 
     def show(self, state: np.ndarray, parameters: dict[str, np.ndarray]) -> None:
@@ -185,6 +186,21 @@ class TestHuman:
         assert env.render() is None
         (viewer,) = FakeViewer.opened
         assert viewer.times == pytest.approx([0.0, 0.04, 0.08, 0.0, 0.0])
+        env.close()
+        assert viewer.closed
+
+    @pytest.mark.parametrize("render_mode", [None, "rgb_array"])
+    def test_window_can_be_had_in_any_render_mode(
+        self, render_mode: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(rendering, "Viewer", FakeViewer)
+        monkeypatch.setattr(FakeViewer, "opened", [])
+        env = started(CartPoleEnv(render_mode=render_mode), num_steps=2)
+        assert env.show_in_window()
+        (viewer,) = FakeViewer.opened
+        viewer.is_running = False
+        assert not env.show_in_window()
+        assert FakeViewer.opened == [viewer]
         env.close()
         assert viewer.closed
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from rich.console import Console
 
+from superdex.lab.apps.atomic import replace_file
 from superdex.lab.apps.bench import report as reports
 from superdex.lab.apps.bench.fresh import MeasurementError
 from superdex.lab.apps.bench.gymnasium_ratio import measure_gymnasium
@@ -39,7 +40,7 @@ __all__ = ["Bench"]
 Section = Literal["sweep", "gymnasium", "sharing", "scaling"]
 
 Part = tuple[Callable[..., Any], Callable[..., Any]]
-"""What measures a section, and what makes a table of its results."""
+"""What measures a section and yields its results so far, again and again, and what makes a table of them."""
 
 _SECTIONS: dict[str, Part] = {
     "sweep": (measure_sweep, reports.sweep_table),
@@ -49,6 +50,16 @@ _SECTIONS: dict[str, Part] = {
 }
 _SUITE: dict[str, Part] = {"suite": (measure_suite, suite_table)}
 
+_LAPS: tuple[Section, ...] = ("sweep", "gymnasium", "scaling")
+_USERS: dict[str, tuple[Section, ...]] = {
+    "num_workers": ("sweep", "gymnasium"),
+    "num_envs_per_worker": ("sweep", "gymnasium"),
+    "num_threads": ("sweep", "scaling"),
+    "num_steps": _LAPS,
+    "min_seconds": _LAPS,
+    "rounds": _LAPS,
+}
+"""Which sections take an option that not all of them do."""
 
 _SUITE_HELP = (
     "Instead of the sections: Gymnasium's MuJoCo v5 tasks, ours against Gymnasium's vectorizers, EnvPool and raw"
@@ -88,14 +99,14 @@ class Bench:
     """Control steps of a timed lap."""
     min_seconds: Seconds = 0.2
     """Least duration of a timed lap [s]."""
-    rounds: Annotated[Count, shown("N", "5; of a suite, 11")] = None
+    rounds: Annotated[Count, shown("N", "5; of a suite, 11; with --quick, 2")] = None
     """Timed laps of each side."""
     seed: Number = 0
     """Of environments and actions."""
     quick: bool = False
-    """Small sizes and short laps, to see that all works: the figures mean nothing."""
+    """Small sizes and a few short laps, to see that all works: the figures mean nothing."""
     json: Annotated[Path | None, shown("FILE", "none")] = None
-    """Write machine facts, all laps and the summary to this file."""
+    """Write machine facts, all laps and the summary to this file; what there is of them if a measurement fails."""
     plot: Annotated[Path | None, shown("FILE", "none")] = None
     """Draw throughput over the splits to this image (.png, .svg or .pdf); needs the extra "plot"."""
 
@@ -103,27 +114,43 @@ class Bench:
         """Measure and report; returns the exit code."""
         settings = self._settings() if self.suite is None else self._suite_settings()
         self._check_outputs()
+        report, begin = Report(), perf_counter()
+        failure: str | None = "interrupted"
+        try:
+            self._measure(settings, report)
+            failure = None
+        except MeasurementError as error:
+            failure = str(error)
+            print(f"superdex: {failure}", file=sys.stderr)
+        finally:
+            self._write(report, settings, perf_counter() - begin, failure)
+        return int(failure is not None)
+
+    def _measure(self, settings: Settings | SuiteSettings, report: Report) -> None:
+        """Fill the report, and print a table of each section that it then holds, if only in part."""
         parts = _SUITE if self.suite is not None else {name: _SECTIONS[name] for name in self._sections}
         console, status = make_console(), Console(stderr=True)
-        report, begin = Report(), perf_counter()
-        try:
-            for name, (measure, tabulate) in parts.items():
+        for name, (measure, tabulate) in parts.items():
+            try:
                 with status.status(name) as line:
-                    result = measure(settings, lambda text, line=line: line.update(text))
-                setattr(report, name, result)
-                console.print(tabulate(result))
-        except MeasurementError as error:
-            print(f"superdex: {error}", file=sys.stderr)
-            return 1
-        if self.json is not None:
-            document = reports.to_json(report, machine_facts(), self._options(settings), perf_counter() - begin)
-            self.json.write_text(json.dumps(document, indent=1) + "\n")
-        if self.plot is not None:
-            if report.suite is not None:
-                draw_suite(report.suite.results, self.plot)
-            else:
-                draw_figure(report.sweep or [], self.plot)
-        return 0
+                    for result in measure(settings, line.update):
+                        setattr(report, name, result)
+            finally:
+                if getattr(report, name) is not None:
+                    console.print(tabulate(getattr(report, name)))
+
+    def _write(self, report: Report, settings: Settings | SuiteSettings, seconds: float, failure: str | None) -> None:
+        """Write the files that were asked for, if there is anything to tell."""
+        if self.json is not None and report != Report():
+            document = reports.to_json(report, machine_facts(), self._options(settings), seconds, failure)
+            text = json.dumps(document, indent=1) + "\n"
+            _replace("json", self.json, lambda path: path.write_text(text))
+        if self.plot is not None and report.suite is not None:
+            results = report.suite.results
+            _replace("plot", self.plot, lambda path: draw_suite(results, path))
+        if self.plot is not None and report.sweep is not None:
+            splits = report.sweep
+            _replace("plot", self.plot, lambda path: draw_figure(splits, path))
 
     @property
     def _sections(self) -> tuple[Section, ...]:
@@ -133,6 +160,7 @@ class Bench:
         require(self.num_envs is None, "num_envs", "is for --suite; sections take --num_envs_per_worker", self.num_envs)
         require(self.env != (), "env", "must be at least one task", "none")
         require(self.sections != (), "sections", "must be at least one section", "none")
+        self._require_users()
         cpus = num_usable_cpus()
         workers = (2,) if self.quick else tuple(sorted({1, (cpus + 1) // 2, cpus}))
         return Settings(
@@ -143,6 +171,18 @@ class Bench:
             plan=self._plan(rounds=5),
             sizes=QUICK_SIZES if self.quick else Sizes(),
         )
+
+    def _require_users(self) -> None:
+        """Raise UserError if an option was given that none of the sections takes."""
+        for option, users in _USERS.items():
+            rule = f"is for the sections {' and '.join(users)}, which --sections leaves out"
+            require(not self._given(option) or bool({*users} & {*self._sections}), option, rule, getattr(self, option))
+        if {*self._sections} == {"scaling"}:
+            names = self.env or ("CartPole",)
+            require(len(names) == 1, "env", 'must be one task for the section "scaling" alone', " ".join(names))
+
+    def _given(self, option: str) -> bool:
+        return getattr(self, option) != getattr(type(self), option)
 
     def _suite_settings(self) -> SuiteSettings:
         for option in ("sections", "num_workers", "num_envs_per_worker"):
@@ -167,9 +207,12 @@ class Bench:
         require(rounds >= 1, "rounds", "must be at least 1", rounds)
         require(self.num_steps is None or self.num_steps >= 1, "num_steps", "must be at least 1", self.num_steps)
         require(0 < self.min_seconds < float("inf"), "min_seconds", "must be positive", self.min_seconds)
+        steps_are_said = self.quick or self.num_steps is not None
+        rule = "does not go with --num_steps or --quick, which say how many steps a lap has"
+        require(not (self._given("min_seconds") and steps_are_said), "min_seconds", rule, self.min_seconds)
         require(self.seed >= 0, "seed", "must not be negative", self.seed)
         if self.quick:
-            return Plan(seed=self.seed, rounds=min(rounds, 2), num_steps=self.num_steps or 3, warmup_steps=3)
+            return Plan(seed=self.seed, rounds=self.rounds or 2, num_steps=self.num_steps or 3, warmup_steps=3)
         return Plan(seed=self.seed, rounds=rounds, num_steps=self.num_steps, min_seconds=self.min_seconds)
 
     def _check_outputs(self) -> None:
@@ -187,3 +230,15 @@ class Bench:
         options["tasks"] = [task.task_id for task in settings.tasks]
         what = {"sections": list(self._sections)} if self.suite is None else {"suite": self.suite}
         return {**what, "quick": self.quick, **options}
+
+
+def _replace(option: str, path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` make the file that an option names, which is there in full or not at all.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
+    try:
+        replace_file(path, write)
+    except OSError as error:
+        raise UserError(f"--{option} {path} cannot be written: {error.strerror or error}.") from error

@@ -8,6 +8,7 @@ in short blocks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -36,9 +37,9 @@ class GymnasiumResult:
     laps: dict[str, list[Lap]]
 
 
-def measure_gymnasium(settings: Settings, announce: Announce) -> list[GymnasiumResult]:
-    """Measure both comparisons for each task, each in a fresh process."""
-    results = []
+def measure_gymnasium(settings: Settings, announce: Announce) -> Iterator[list[GymnasiumResult]]:
+    """Measure both comparisons for each task, each in a fresh process; after each, yields what there is so far."""
+    results: list[GymnasiumResult] = []
     for task in settings.tasks:
         largest = Split(task, max(settings.num_workers), max(settings.num_envs_per_worker))
         few = Split(task, 0, settings.sizes.few)
@@ -46,7 +47,7 @@ def measure_gymnasium(settings: Settings, announce: Announce) -> list[GymnasiumR
             announce(f"gymnasium: {split}")
             laps = in_fresh_process(compare, split, settings.plan, settings.sizes)
             results += _results(task.name, laps)
-    return results
+            yield results
 
 
 def _results(task: str, laps: dict[str, list[Lap]]) -> list[GymnasiumResult]:

@@ -18,6 +18,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from superdex.lab.apps.actions import finite_bounds
 from superdex.lab.apps.bench.laps import Lap
 
 __all__ = ["PAUSE", "Actions", "Contestant", "Plan", "Runner", "alternate", "interleave"]
@@ -52,20 +53,21 @@ class Plan:
 
 
 class Actions:
-    """Random actions, uniform in a (batched) space, never the same twice.
+    """Random actions, uniform in a (batched) space, never the same twice. Bounds it lacks are `finite_bounds`.
 
     They are drawn here and not by `Box.sample`, which takes longer than a step of some tasks.
     """
 
     def __init__(self, space: Box, seed: int) -> None:
         self._space = space
+        self._low, self._high = finite_bounds(space)
+        self._range = self._high - self._low
         self._random = np.random.default_rng(seed)
 
     def draw(self) -> NDArray[Any]:
         """The actions of one step, shaped like the space."""
-        space = self._space
-        drawn = self._random.random(space.shape, dtype=np.float32)
-        return (space.low + drawn * (space.high - space.low)).astype(space.dtype)
+        drawn = self._low + self._random.random(self._space.shape, dtype=np.float32) * self._range
+        return np.minimum(drawn, self._high).astype(self._space.dtype)  # rounding may have led beyond the bound
 
 
 def interleave(

@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from superdex.lab.apps.bench.style import INK, MUTED, STYLE
 from superdex.lab.apps.bench.sweep import SplitResult
+from superdex.lab.apps.style import INK, MUTED, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,6 +71,8 @@ def _draw_ratios(axes: Axes, results: list[SplitResult], tasks: list[str]) -> No
     for k, kind in enumerate(kinds):
         for t, task in enumerate(tasks):
             of_kind = [result for result in results if result.task == task and _kind(result) == kind]
+            if not of_kind:
+                continue  # the measurements ended before it
             largest = max(of_kind, key=lambda result: result.num_envs)
             x = t + (k - (len(kinds) - 1) / 2) * width
             axes.bar(x, largest.ratio_to_raw, 0.92 * width, color=_color(largest, results))

@@ -31,10 +31,13 @@ class Report:
     suite: SuiteReport | None = None
 
 
-def to_json(report: Report, machine: dict[str, Any], options: dict[str, Any], seconds: float) -> dict[str, Any]:
+def to_json(
+    report: Report, machine: dict[str, Any], options: dict[str, Any], seconds: float, failure: str | None = None
+) -> dict[str, Any]:
     """Plain data: facts, options, every lap as [environment steps, seconds], and what was made of them.
 
-    `summary` repeats the ratios, which are what can be compared with another machine's.
+    `summary` repeats the ratios, which are what can be compared with another machine's. `failure` is there if
+    something ended the measurements before all were made, and says what.
     """
     sections = {name: section for name, section in asdict(report).items() if section is not None}
     return {
@@ -44,6 +47,7 @@ def to_json(report: Report, machine: dict[str, Any], options: dict[str, Any], se
         "seconds": seconds,
         "summary": _summary(report),
         "sections": sections,
+        **({} if failure is None else {"failure": failure}),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -48,10 +49,10 @@ class ScalingResult:
     many: ManyResult
 
 
-def measure_scaling(settings: Settings, announce: Announce) -> ScalingResult:
-    """Measure the first task, in fresh processes."""
+def measure_scaling(settings: Settings, announce: Announce) -> Iterator[ScalingResult]:
+    """Measure the first task, in fresh processes; yields the result."""
     task = settings.tasks[0]
-    return ScalingResult(
+    yield ScalingResult(
         task=task.name, growth=_measure_growth(task, settings, announce), many=_measure_many(task, settings, announce)
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from superdex.lab.apps.bench.fresh import in_fresh_process
@@ -24,9 +25,9 @@ class SharingResult:
     """Beyond the process itself."""
 
 
-def measure_sharing(settings: Settings, announce: Announce) -> list[SharingResult]:
-    """Measure each task with and without sharing, in fresh processes."""
-    results = []
+def measure_sharing(settings: Settings, announce: Announce) -> Iterator[list[SharingResult]]:
+    """Measure each task with and without sharing, in fresh processes; after each, yields what there is so far."""
+    results: list[SharingResult] = []
     for task in settings.tasks:
         for shared in (True, False):
             split = replace(Split(task, 0, settings.sizes.sharing), use_shared_scenes=shared)
@@ -43,4 +44,4 @@ def measure_sharing(settings: Settings, announce: Announce) -> list[SharingResul
                     bytes_per_env=bytes_per_env(split, startup, baseline),
                 )
             )
-    return results
+            yield results

@@ -8,6 +8,7 @@ steps it repeats, so that a ratio is of the same physics from the same states.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -82,17 +83,17 @@ def find_suite_tasks(names: tuple[str, ...] | None) -> tuple[Task, ...]:
     return tuple(dict.fromkeys(chosen))
 
 
-def measure_suite(settings: SuiteSettings, announce: Announce) -> SuiteReport:
-    """Measure everything, each combination in a fresh process."""
+def measure_suite(settings: SuiteSettings, announce: Announce) -> Iterator[SuiteReport]:
+    """Measure everything, each combination in a fresh process; after each, yields what there is so far."""
     left_out = tuple(name for name, module in MODULES.items() if find_spec(module) is None)
     envpool = None if ENVPOOL in left_out else in_fresh_process(envpool_version)
     matches = [Match(*parts) for parts in product(settings.tasks, settings.num_envs, settings.num_threads)]
-    results = []
+    results: list[SuiteResult] = []
     for number, match in enumerate(matches, 1):
         announce(f"{number} of {len(matches)}: {match}")
         names = tuple(name for name in match.contestants if name not in left_out)
         results.append(_result(match, in_fresh_process(race, match, names, settings.plan)))
-    return SuiteReport(envpool=envpool, left_out=left_out, results=results)
+        yield SuiteReport(envpool=envpool, left_out=left_out, results=results)
 
 
 def _result(match: Match, laps: dict[str, list[Lap]]) -> SuiteResult:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from superdex.lab.apps.bench.contestants import ASYNC, ENVPOOL, HYBRID, OURS, RAW, SYNC
-from superdex.lab.apps.bench.style import INK, MUTED, STYLE
 from superdex.lab.apps.bench.suite import SuiteResult
+from superdex.lab.apps.style import INK, MUTED, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,8 @@ _BARS = {  # from top to bottom, with their labels and colours
 def charted(results: list[SuiteResult]) -> list[SuiteResult]:
     """The results that the figure shows: on the most threads, with 1000 environments or the next best number."""
     threads = max(result.num_threads for result in results)
-    num_envs = min({result.num_envs for result in results}, key=lambda count: abs(math.log(count / _NUM_ENVS)))
+    measured = {result.num_envs for result in results if result.num_threads == threads}
+    num_envs = min(measured, key=lambda count: abs(math.log(count / _NUM_ENVS)))
     return [result for result in results if (result.num_envs, result.num_threads) == (num_envs, threads)]
 
 

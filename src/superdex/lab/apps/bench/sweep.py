@@ -69,8 +69,8 @@ def splits_of(settings: Settings) -> Iterator[Split]:
             yield Split(task, 0, most * num_envs, num_threads)
 
 
-def measure_sweep(settings: Settings, announce: Announce) -> list[SplitResult]:
-    """Measure all splits, each in a fresh process."""
+def measure_sweep(settings: Settings, announce: Announce) -> Iterator[list[SplitResult]]:
+    """Measure all splits, each in a fresh process; after each, yields what there is so far, in the splits' order."""
     splits = list(dict.fromkeys(splits_of(settings)))
     baselines: dict[Split, Startup] = {}
     results: dict[Split, SplitResult] = {}
@@ -83,7 +83,7 @@ def measure_sweep(settings: Settings, announce: Announce) -> list[SplitResult]:
         elif split.baseline not in baselines:
             baselines[split.baseline] = in_fresh_process(measure_startup, split.baseline, settings.plan)
         results[split] = _result(split, startup, baselines[split.baseline], laps, num_substeps)
-    return [results[split] for split in splits]
+        yield [results[each] for each in splits if each in results]
 
 
 def _result(

@@ -65,25 +65,37 @@ class Rendered:
                 f"This {type(self).__name__} was made to be run, not shown: give it render_mode='rgb_array' for frames,"
                 " or 'human' for a window."
             )
-        physics = self.batch.physics
-        state, parameters = physics.state[0], {name: physics.parameter(name)[0] for name in physics.expanded}
         if self.render_mode == "human":
-            self._show(state, parameters)
+            self.show_in_window()
             return None
-        if self._renderer is None or self._renderer.closed:
+        renderer = self._renderer  # another thread may close this environment meanwhile
+        if renderer is None or renderer.closed:
             size = self.cfg.render_size or self.frame_size
-            self._renderer = shared_renderer(self.scene, size, self.cfg.render_quality)
-        return self._renderer.render(state, parameters, self._camera)
+            renderer = self._renderer = shared_renderer(self.scene, size, self.cfg.render_quality)
+        return renderer.render(*self._snapshot(), self._camera)
 
-    def _show(self, state: np.ndarray, parameters: dict[str, Any]) -> None:
-        """Bring the window up to date; one that was closed stays closed."""
-        if self._viewer is None:
-            self._viewer = Viewer(self.scene.simulated_model, self._camera)
-        self._viewer.show(state, parameters)
+    def show_in_window(self) -> bool:
+        """Show the present state in the environment's window, whatever the render mode, at the pace of real time.
+
+        The first call opens the window. One that was closed stays closed: then nothing happens, and False is returned.
+
+        Raises:
+            RenderingError, ValueError: as `render`.
+        """
+        viewer = self._viewer
+        if viewer is None:
+            viewer = self._viewer = Viewer(self.scene.simulated_model, self._camera)
+        viewer.show(*self._snapshot())
+        return viewer.is_running
 
     @property
     def _camera(self) -> View | str | None:
         return self.cfg.render_camera or self.view
+
+    def _snapshot(self) -> tuple[np.ndarray, dict[str, Any]]:
+        """The present state, and the values of the parameters that each environment has its own of."""
+        physics = self.batch.physics
+        return physics.state[0], {name: physics.parameter(name)[0] for name in physics.expanded}
 
     def _stop_showing(self) -> None:
         """Let go of the renderer, which lives on while other environments use it, and close the window."""

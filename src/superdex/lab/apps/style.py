@@ -1,4 +1,4 @@
-"""How the figures of `superdex bench` look."""
+"""How the figures of `superdex bench` and `superdex train` look."""
 
 from __future__ import annotations
 
