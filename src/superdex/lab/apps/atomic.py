@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
-__all__ = ["UNFINISHED", "new_directory", "remove_directory", "remove_leftovers", "replace_file", "sync", "umask"]
+__all__ = [
+    "UNFINISHED",
+    "hold",
+    "new_directory",
+    "remove_abandoned",
+    "remove_directory",
+    "remove_leftovers",
+    "replace_file",
+    "sync",
+    "umask",
+]
 
 UNFINISHED = ".unfinished-"
 """How the names of what is not whole begin."""
@@ -40,9 +52,10 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file of another name, which then takes the place of `path`."""
     unfinished = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
     try:
-        write(unfinished)
-        sync(unfinished)
-        unfinished.replace(path)
+        with hold(unfinished):
+            write(unfinished)
+            sync(unfinished)
+            unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
@@ -57,9 +70,30 @@ def remove_directory(path: Path) -> None:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what a killed process left unfinished in `directory`, if that is there."""
+    """Remove what killed processes left unfinished in `directory`, if that is there.
+
+    Files that a living process is at work on stay. Directories go: no other process may make any there meanwhile.
+    """
     for path in directory.glob(f"{UNFINISHED}*"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.rmtree(path) if path.is_dir() else remove_abandoned(path)
+
+
+def hold(path: Path) -> IO[bytes]:
+    """Open the file, made if it is not there, and keep `remove_abandoned` from it.
+
+    That lasts until what is returned is closed, or this process dies.
+    """
+    stream = path.open("ab")
+    with suppress(OSError):  # a file system without locks: nobody will take the file for abandoned
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return stream
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove a file unless a living process holds it, or that cannot be told."""
+    with suppress(OSError), path.open("r+b") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
 
 
 def sync(path: Path) -> None:

@@ -23,7 +23,7 @@ from superdex.lab.apps.tasks import Task
 from superdex.lab.gym.rollouts import GaussianMlpPolicy
 from superdex.lab.gym.utils.vector import SceneVectorEnv
 
-__all__ = ["Episodes", "evaluate", "quotas", "require_fit", "require_step_limit"]
+__all__ = ["Episodes", "evaluate", "quotas", "require_fit"]
 
 _MAX_ENVS = 1000
 
@@ -44,40 +44,26 @@ class Episodes:
         return Counter(self.reasons).most_common()
 
 
-def evaluate(
-    task: Task,
-    policy: GaussianMlpPolicy,
-    num_episodes: int,
-    *,
-    seed: int = 0,
-    num_envs: int | None = None,
-    num_threads: int = 0,
-    **fields: Any,
-) -> Episodes:
+def evaluate(task: Task, policy: GaussianMlpPolicy, num_episodes: int, *, seed: int = 0) -> Episodes:
     """Let the policy play `num_episodes` episodes in a native batch; its actions are clipped to their bounds.
+
+    There is an environment for each episode, but no more than 1000.
 
     Args:
         task: what to play.
         policy: acts; it is not changed, so its normaliser stands still.
         num_episodes: N, at least 1.
         seed: environment i is reset with the seed `seed + i`.
-        num_envs: how many play at a time; by default one per episode, at most 1000.
-        num_threads: native threads; 0 for one per CPU.
-        **fields: of the task's configuration, to be changed.
 
     Raises:
         UserError: if the task's episodes have no step limit: evaluation might never end.
     """
-    require_step_limit(task, fields)
-    due = quotas(num_episodes, num_envs or min(num_episodes, _MAX_ENVS))
+    _require_step_limit(task)
+    due = quotas(num_episodes, _MAX_ENVS)
     finished: list[list[tuple[float, int, str]]] = [[] for _ in due]
     returns, lengths = np.zeros(len(due)), np.zeros(len(due), np.int64)
     everyone, step = slice(0, len(due)), 0
-    with SceneVectorEnv(
-        task.factories(len(due), **fields),
-        num_threads=num_threads,
-        autoreset_mode=AutoresetMode.SAME_STEP,
-    ) as envs:
+    with SceneVectorEnv(task.factories(len(due)), autoreset_mode=AutoresetMode.SAME_STEP) as envs:
         observation, _ = envs.reset(seed=seed)
         while any(len(played) < quota for played, quota in zip(finished, due, strict=True)):
             actions = policy.bounded(policy(observation, step, everyone))
@@ -97,9 +83,9 @@ def evaluate(
     )
 
 
-def quotas(num_episodes: int, num_envs: int) -> list[int]:
+def quotas(num_episodes: int, max_envs: int) -> list[int]:
     """How many of the episodes each environment plays: as equal as can be, and all together `num_episodes`."""
-    num_envs = min(num_envs, num_episodes)
+    num_envs = min(max_envs, num_episodes)
     each, extra = divmod(num_episodes, num_envs)
     return [each + (index < extra) for index in range(num_envs)]
 
@@ -117,13 +103,12 @@ def require_fit(task: Task, policy: GaussianMlpPolicy) -> None:
         )
 
 
-def require_step_limit(task: Task, fields: dict[str, Any]) -> None:
-    """Raise UserError if episodes of the task, with `fields` of its configuration changed, may go on forever."""
-    cfg = task.env_class.Cfg.make({**task.fields, **fields})
-    if cfg.steps_per_episode < 1:
+def _require_step_limit(task: Task) -> None:
+    """Raise UserError if episodes of the task may go on forever."""
+    if task.env_class.Cfg.make(task.fields).steps_per_episode < 1:
         raise UserError(
-            f"Episodes of {task.name} have no step limit (steps_per_episode), so they might never end;"
-            " --num_episodes 0 leaves them out."
+            f"Episodes of {task.name} have no step limit (steps_per_episode), so they might never end. Ask for none of"
+            " them, or for a task with a limit."
         )
 
 

@@ -13,8 +13,12 @@ __all__ = ["machine_facts", "num_usable_cpus"]
 _LIBRARIES = ("superdex-gym", "mujoco", "gymnasium", "numpy")
 
 
-def machine_facts() -> dict[str, Any]:
-    """Processor, memory and versions, and nothing that tells one machine from another of its kind."""
+def machine_facts(*libraries: str) -> dict[str, Any]:
+    """Processor, memory and versions, and nothing that tells one machine from another of its kind.
+
+    Args:
+        *libraries: more distributions whose versions matter; that of one that is not installed is None.
+    """
     return {
         "cpu": _cpu_model(),
         "architecture": platform.machine(),
@@ -23,7 +27,7 @@ def machine_facts() -> dict[str, Any]:
         "physical_cores": _num_physical_cores(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "python": platform.python_version(),
-        "libraries": {name: _version(name) for name in _LIBRARIES},
+        "libraries": {name: _version(name) for name in (*_LIBRARIES, *libraries)},
     }
 
 
@@ -38,7 +42,7 @@ def _version(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:
-        return None  # run from a source tree
+        return None  # as of this library itself, run from a source tree
 
 
 def _cpu_blocks() -> list[dict[str, str]]:

@@ -7,7 +7,8 @@
 A video is H.264 in an `.mp4` with the pixel format that every player and browser
 takes. It appears under its name only when it is whole: until the `with` block ends
 without an exception it is a hidden file beside it, which is then removed. If the
-process is killed, that file stays until the next video of that name is begun.
+process is killed, that file stays until the next video of that name is begun, or
+the training run in whose directory it is goes on.
 
 Needs the extra `video` (imageio-ffmpeg brings the encoder, Pillow draws captions).
 """
@@ -15,7 +16,6 @@ Needs the extra `video` (imageio-ffmpeg brings the encoder, Pillow draws caption
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import glob
 import math
@@ -30,7 +30,7 @@ from typing import IO, TYPE_CHECKING, Self
 
 import numpy as np
 
-from superdex.lab.apps.atomic import UNFINISHED, umask
+from superdex.lab.apps.atomic import UNFINISHED, hold, remove_abandoned, umask
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.extras import require_extra
 from superdex.physics.rendering import Frame
@@ -83,7 +83,8 @@ class VideoWriter:
         self._closed = False
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115 (not a pipe, which would have to be read)
         try:
-            _remove_abandoned(self.path)
+            for part in self.path.parent.glob(f"{UNFINISHED}{glob.escape(self.path.stem)}-*.mp4"):
+                remove_abandoned(part)
             self._part, self._lock = _reserve(self.path)
         except BaseException:
             self._messages.close()
@@ -199,24 +200,15 @@ class VideoWriter:
 
 
 def _reserve(path: Path) -> tuple[Path, IO[bytes]]:
-    """A new hidden file beside `path`, for the video until it is whole, and what is locked while we are at it."""
+    """A new hidden file beside `path`, for the video until it is whole, and what holds it while we are at it."""
     try:
         handle, name = tempfile.mkstemp(prefix=f"{UNFINISHED}{path.stem}-", suffix=".mp4", dir=path.parent)
     except OSError as error:
         raise UserError(_cannot_be_written(path, error)) from error
-    lock = os.fdopen(handle, "wb")
-    with contextlib.suppress(OSError):  # a file system without locks: nobody will take the file for abandoned
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(handle)
+    lock = hold(Path(name))
     os.chmod(name, 0o666 & ~umask())  # mkstemp's own is for the owner's eyes only
     return Path(name), lock
-
-
-def _remove_abandoned(path: Path) -> None:
-    """Remove what a process that was killed has left of a video of that name: nobody holds its lock any more."""
-    for part in path.parent.glob(f"{UNFINISHED}{glob.escape(path.stem)}-*.mp4"):
-        with contextlib.suppress(OSError), part.open("r+b") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            part.unlink()
 
 
 def _cannot_be_written(path: Path, error: OSError) -> str:

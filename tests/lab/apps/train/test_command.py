@@ -25,6 +25,11 @@ from tests.lab.apps.train.test_parts import make_config
         ),
         (["CartPole", "--num-workers", "-1"], "--num_workers must not be negative, got -1."),
         (["CartPole", "--ray", "--num-workers", "0"], "--ray steps in at least one worker, got --num_workers 0."),
+        (
+            ["CartPole", "--num-threads-per-worker", "4"],
+            "--num_threads_per_worker is for workers, of which there are none, got 4. Give --num_workers, too, or"
+            " --num_threads for a batch in this process.",
+        ),
         (["CartPole", "--ray", "--no-ray"], "--ray and --no_ray contradict each other: give one of them."),
         (
             ["--ray", "CartPole"],
@@ -91,6 +96,8 @@ def test_a_run_in_the_way_is_offered_to_be_resumed(finished, capsys):
 
 def test_a_run_without_checkpoint_in_the_way_is_not(tmp_path, capsys):
     run = RunDirectory.create(tmp_path / "run", make_config())
+    (run.checkpoints / "step_000000000128").mkdir()
+    (run.checkpoints / "step_000000000128" / "training.npz").touch()  # the rest of it is not there
 
     assert main(runs.arguments(run.path)) == 2
 

@@ -1,11 +1,17 @@
 """Training from Python."""
 
+from contextlib import nullcontext
+
 import pytest
+import torch
 
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.train import TrainResult, resume, train
-from superdex.lab.apps.train.checkpoints import load_policy
+from superdex.lab.apps.train import TrainingDiverged, TrainResult, resume, train
+from superdex.lab.apps.train.checkpoints import CheckpointStore, load_policy
+from superdex.lab.apps.train.display import Display
+from superdex.lab.apps.train.fairness import FairWindow
 from superdex.lab.apps.train.interruption import Interruption
+from superdex.lab.apps.train.progress import ProgressLog
 from superdex.lab.apps.train.run_directory import RunDirectory
 from tests.lab.apps import own_tasks
 from tests.lab.apps.own_tasks import OwnEnv
@@ -74,6 +80,42 @@ def test_wrong_arguments_are_refused_before_anything_begins(call, message, tmp_p
     with pytest.raises(UserError, match=message):
         call()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("broken", ["", "reward"])
+def test_threads_of_the_caller_are_as_they_were(broken, tmp_path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        with pytest.raises(own_tasks.OwnError) if broken else nullcontext():
+            train(OwnEnv, cfg={"broken": broken}, run_dir=tmp_path / "run", num_learning_threads=before, **QUIET)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    "error", [TrainingDiverged("no more"), own_tasks.OwnError("no more"), KeyboardInterrupt("no more")]
+)
+def test_best_policy_since_the_last_checkpoint_is_kept_however_a_run_ends(error, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        FairWindow, "is_fair", lambda self, statistics, control_steps: control_steps == 5 * runs.N_STEPS
+    )
+
+    def fail(self, row, best):
+        if row.iteration == 5:
+            raise error
+
+    monkeypatch.setattr(Display, "update", fail)
+    with pytest.raises(type(error), match="no more"):
+        train("CartPole", run_dir=tmp_path / "run", **{**runs.FLAGS, "hidden_sizes": [8]}, **QUIET)
+
+    run = RunDirectory(tmp_path / "run")
+    newest, row = CheckpointStore(run.checkpoints).newest(), ProgressLog(run.progress_file).read()[-1]
+    assert newest.steps == 3 * runs.STEPS_PER_ITERATION
+    info = load_policy(run.path).info
+    assert (info.iteration, info.return_mean) == (4, row.return_mean)
+    assert run.curve.exists() == isinstance(error, TrainingDiverged)
 
 
 def test_resumed_run_keeps_its_settings(finished):

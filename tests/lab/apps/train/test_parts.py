@@ -17,7 +17,8 @@ from superdex.lab.apps.train.curve import draw_learning_curve
 from superdex.lab.apps.train.display import LiveDisplay
 from superdex.lab.apps.train.environments import make_environments
 from superdex.lab.apps.train.fairness import FairWindow
-from superdex.lab.apps.train.interruption import Interruption
+from superdex.lab.apps.train.interruption import NOTICE, Interruption
+from superdex.lab.apps.train.policy_file import PolicyInfo
 from superdex.lab.apps.train.progress import ProgressLog, ProgressRow
 from superdex.lab.apps.train.recipe import Recipe
 from superdex.lab.apps.train.recipes import RECIPES, recipe_for
@@ -26,6 +27,10 @@ from superdex.lab.gym.envs.benchmarks.cartpole_env import CartPoleEnv
 from superdex.lab.gym.rollouts import EpisodeStatistics
 from superdex.lab.gym.utils.vector import HybridVectorEnv, SceneVectorEnv
 from tests.lab.apps.own_tasks import SMALL, OwnEnv
+
+
+class CartPole(CartPoleEnv):
+    """Another task than the registered one of that name."""
 
 
 def make_row(iteration, **values):
@@ -46,8 +51,15 @@ def test_recipes_are_of_tasks_and_all_others_get_one():
     assert recipe_for(find_task("GymnasiumHumanoid")) == Recipe()
 
 
+@pytest.mark.parametrize("task", [task for task in all_tasks() if not task.fields], ids=lambda task: task.name)
+def test_class_of_ours_is_the_registered_task_and_trained_as_that(task):
+    path = f"{task.env_class.__module__}:{task.env_class.__name__}"
+    assert task_of_class(task.env_class) == find_task(path) == task
+    assert recipe_for(task_of_class(task.env_class, {"steps_per_episode": 7})) is recipe_for(task)
+
+
 def test_class_of_ones_own_has_the_default_recipe_but_for_its_hyperparameters():
-    assert recipe_for(task_of_class(CartPoleEnv)) == Recipe()  # a namesake does not get ours
+    assert recipe_for(task_of_class(CartPole)) == Recipe()  # a namesake does not get ours
     assert recipe_for(task_of_class(OwnEnv)) == Recipe(**SMALL, gamma=0.9)
     assert recipe_for(find_task(f"{OwnEnv.__module__}:own/Cart")) == Recipe(**SMALL, gamma=0.9)
 
@@ -141,17 +153,22 @@ def test_progress_ignores_a_row_that_was_cut_off_and_rewinds(tmp_path):
     assert log.read() == [make_row(1), make_row(2), make_row(3)]
 
 
-def test_progress_damaged_in_between_is_refused_and_after_the_checkpoint_dropped(tmp_path):
+@pytest.mark.parametrize(
+    "damage", [b"\0\0,", b'"3,300,', b'"3"3,300,', b'3,300,"', b"3,\r300,", b"3", b"\n", b"\xff", b"9" * 200_000]
+)
+def test_progress_damaged_in_between_is_refused_and_after_the_checkpoint_dropped(damage, tmp_path):
+    """In a file of more than a field may hold, which a stray quote would make of all that follows."""
     path = tmp_path / "progress.csv"
     log = ProgressLog(path)
     for iteration in (1, 2, 3):
         log.append(make_row(iteration))
-    path.write_text(path.read_text().replace("3,300,", "\0\0,"))
-    whole = path.read_text()
+    *before, third = path.read_bytes().splitlines(keepends=True)
+    whole = b"".join([*before, third.replace(b"3,300,", damage), *[third] * 2000])
+    path.write_bytes(whole)
 
     with pytest.raises(UserError, match=r"progress.csv is damaged in line 4 .*Move it away"):
         log.rewind(3)
-    assert path.read_text() == whole
+    assert path.read_bytes() == whole
     log.rewind(2)
     assert log.read() == [make_row(1), make_row(2)]
 
@@ -279,10 +296,26 @@ def test_live_display_fits_the_terminal(width):
     assert "64 %  1,280,000 of 2,000,000 steps  0:00:0" in lines[0]
     assert lines[1].split("  ") == ["return 912.3 (best 950.0)", "length 913.3"]
     assert lines[2] == "51,234 steps/s (stepping 60%, learning 35%)"
-    assert lines[3].startswith("saving after this iteration")
+    assert lines[3].rstrip() == NOTICE
 
 
 def test_curve_is_drawn_with_and_without_finished_episodes(tmp_path):
     for name, rows in (("some", [make_row(i) for i in (1, 2, 3)]), ("none", [make_row(1, return_mean=math.nan)])):
-        draw_learning_curve(rows, "CartPole", tmp_path / f"{name}.png")
+        draw_learning_curve(rows, None, "CartPole", tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("best", "marked"),
+    [(30.0, [(4e-4, 30.0), (0.4, 30.0)]), (25.0, [(3e-4, 25.0), (0.3, 25.0)]), (7.0, []), (None, [])],
+)
+def test_curve_marks_the_best_policy_and_no_unfair_mean(best, marked, tmp_path, monkeypatch):
+    marks = []
+    monkeypatch.setattr("matplotlib.axes.Axes.annotate", lambda axes, text, place, **_: marks.append((text, place)))
+    rows = [make_row(1 + i, return_mean=mean) for i, mean in enumerate((99.0, 25.0, 25.0, 30.0, 20.0))]
+    info = PolicyInfo(task_id="CartPole", steps=0, iteration=0, return_mean=best, length_mean=best)
+
+    draw_learning_curve(rows, info, "CartPole", tmp_path / "curve.png")
+
+    assert [place for _, place in marks] == [pytest.approx(place) for place in marked]
+    assert {text for text, _ in marks} <= {f"{best}".removesuffix(".0")}

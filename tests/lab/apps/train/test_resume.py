@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pytest
 
+from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.main import main
 from superdex.lab.apps.train.checkpoints import CheckpointStore, load_policy
 from superdex.lab.apps.train.command import Train
@@ -18,9 +19,15 @@ from superdex.lab.apps.train.config import Stepping
 from superdex.lab.apps.train.progress import ProgressLog
 from superdex.lab.apps.train.run_directory import RunDirectory
 from superdex.lab.apps.train.settings import resumed_config
+from superdex.lab.gym.envs.benchmarks.cartpole_env import CartPoleEnv
 from superdex.lab.gym.rollouts import EpisodeStatistics
+from superdex.lab.gym.utils.vector import SceneVectorEnv
+from superdex.lab.gym.vector.errors import SharedMemoryError, WorkerError, WorkerTimeoutError
+from tests.lab.apps import own_tasks
 from tests.lab.apps.train import runs
 from tests.lab.apps.train.test_parts import make_config
+
+OWN = own_tasks.__name__
 
 
 @pytest.fixture
@@ -244,6 +251,89 @@ def test_incomplete_checkpoint_is_skipped_and_written_again(copy, finished, name
     runs.assert_same_run(copy, finished)
 
 
+@pytest.mark.parametrize("kind", [WorkerError, WorkerTimeoutError, SharedMemoryError])
+def test_worker_that_fails_meanwhile_is_no_fault_of_the_checkpoint(copy, kind, monkeypatch):
+    error = kind("Worker 0 ended.", 0, range(8))
+
+    def fail(self, state):
+        raise error
+
+    monkeypatch.setattr(SceneVectorEnv, "restore_state", fail)
+    with pytest.raises(kind) as raised:
+        runs.resume(copy, "--total-steps", str(2 * runs.TOTAL_STEPS))
+    assert raised.value is error
+    assert f"to continue: superdex train --resume {copy}" in error.__notes__[-1]
+
+
+def test_change_of_libraries_is_told_until_training_goes_on(copy, capsys):
+    file = RunDirectory(copy).versions_file
+    versions = json.loads(file.read_text())
+    versions["libraries"] |= {"torch": "0.1", "numpy": None}
+    file.write_text(json.dumps(versions))
+    newest = CheckpointStore(RunDirectory(copy).checkpoints).newest()
+    meta = newest.meta.read_text()
+    goal = runs.TOTAL_STEPS
+
+    def told():
+        goal_here = ["--total-steps", str(goal + runs.STEPS_PER_ITERATION)]
+        code, printed = runs.resume(copy, *goal_here), capsys.readouterr().out
+        return code, re.findall(r"(\S+) was (.*) before: results may differ", printed)
+
+    newest.meta.write_text("{")  # which is noticed late
+    changes = [("numpy", "not installed"), ("torch", "0.1")]
+    assert told() == (2, changes)
+    newest.meta.write_text(meta)
+    assert told() == (0, changes)
+    goal += runs.STEPS_PER_ITERATION
+    assert told() == (0, [])
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[1]", '"x"', '{"libraries": 3}', '{"libraries": ["torch"]}', "{}"])
+def test_damaged_versions_file_is_as_if_there_were_none(copy, text, capsys):
+    file = RunDirectory(copy).versions_file
+    file.unlink() if text is None else file.write_text(text)
+    assert RunDirectory(copy).changed_libraries() == {}
+
+
+def test_run_with_a_damaged_versions_file_goes_on(copy):
+    RunDirectory(copy).versions_file.write_bytes(b"\xff{")
+    assert runs.resume(copy, "--total-steps", str(runs.TOTAL_STEPS + runs.STEPS_PER_ITERATION)) == 0
+    assert json.loads(RunDirectory(copy).versions_file.read_text())["libraries"]["torch"]
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "difference"),
+    [
+        (f"{OWN}:OwnEnv", f"{OWN}:own/Cart-v0", None),
+        ((f"{OWN}:OwnEnv", {"steps_per_episode": 7}), f"{OWN}:own/Cart-v3", None),
+        ((f"{OWN}:own/Cart-v3", {"free_pole": False}), f"{OWN}:own/Cart", None),
+        (
+            ("superdex_gym/CartPole-v0", {"free_pole": False}),
+            "Ant",
+            "superdex_gym/CartPole-v0, not superdex_gym/Ant-v0",
+        ),
+        (f"{OWN}:own/Cart-v0", f"{OWN}:OwnEnv", None),
+        ("superdex_gym/CartPole-v0", f"{CartPoleEnv.__module__}:CartPoleEnv", None),
+        (f"{CartPoleEnv.__module__}:CartPoleEnv", "CartPole", None),
+        (f"{OWN}:OwnEnv", f"{OWN}:own/Cart-v3", f"{OWN}:OwnEnv, not {OWN}:own/Cart-v3"),
+        (f"{OWN}:own/Cart-v3", f"{OWN}:own/Cart-v0", f"{OWN}:own/Cart-v3, not {OWN}:own/Cart-v0"),
+        (f"{OWN}:OwnEnv", f"{OWN}:HastyEnv", f"{OWN}:OwnEnv, not {OWN}:HastyEnv"),
+        ("superdex_gym/CartPole-v0", f"{OWN}:own/Cart-v0", f"superdex_gym/CartPole-v0, not {OWN}:own/Cart-v0"),
+        (
+            "superdex_gym/CartPole-v0",
+            "CartPoleActuateOnPole",
+            "superdex_gym/CartPole-v0, not superdex_gym/CartPoleActuateOnPole-v0",
+        ),
+    ],
+)
+def test_task_of_a_resumed_run_may_be_spelled_in_any_way(own, given, difference, tmp_path):
+    task_id, cfg = own if isinstance(own, tuple) else (own, {})
+    run = RunDirectory.create(tmp_path / "run", make_config(task_id=task_id, cfg=cfg))
+    told = "has no checkpoint" if difference is None else f"in {run.path}, the task is {re.escape(difference)}\\."
+    with pytest.raises(UserError, match=told):
+        Train(task=given, resume=run.path)._train()
+
+
 def test_second_process_on_a_run_is_refused(copy, capsys):
     with RunDirectory(copy).locked():
         assert runs.resume(copy) == 2
@@ -267,7 +357,8 @@ def test_progress_of_other_columns_is_refused_and_kept(copy, capsys):
     [
         (["--seed", "1"], r"A resumed run keeps its settings: in .*copy, --seed is 0, not 1\."),
         (["--num-envs", "9", "--gamma", "0.5"], r"--num_envs is 8, not 9; --gamma is 0\.99, not 0\.5\."),
-        (["Ant"], r"the task is CartPole, not Ant\."),
+        (["Ant"], r"the task is superdex_gym/CartPole-v0, not superdex_gym/Ant-v0\."),
+        (["--num-threads-per-worker", "4"], r"--num_threads_per_worker is for workers, of which there are none, got 4"),
         (["--run-dir", "elsewhere"], r"--run_dir is .*copy, not elsewhere"),
         ([], r"has come to 1,536 steps; to continue it, --total_steps must be larger, got 1,536\."),
         (

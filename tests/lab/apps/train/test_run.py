@@ -58,10 +58,11 @@ def test_tensorboard_has_the_same_figures(finished):
     events = EventAccumulator(str(run.tensorboard)).Reload()
 
     rows = ProgressLog(run.progress_file).read()
-    assert [(e.step, e.value) for e in events.Scalars("rollout/return_mean")] == [
-        (row.steps, np.float32(row.return_mean)) for row in rows
-    ]
-    assert "train/approx_kl" in events.Tags()["scalars"]
+    curves = {tag.rpartition("/")[2]: events.Scalars(tag) for tag in events.Tags()["scalars"]}
+    assert curves.keys() == vars(rows[0]).keys() - {"iteration", "steps"}  # the steps are its axis
+    for name, curve in curves.items():
+        expected = [(row.steps, np.float32(getattr(row, name))) for row in rows]
+        assert [(event.step, event.value) for event in curve] == expected, name
 
 
 def test_checkpoints_come_at_the_start_when_due_and_at_the_end(finished):

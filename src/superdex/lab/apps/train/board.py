@@ -14,7 +14,7 @@ from superdex.lab.apps.train.progress import ProgressRow
 __all__ = ["Board"]
 
 _GROUPS = {
-    "rollout": ("return_mean", "return_std", "length_mean", "episodes"),
+    "rollout": ("return_mean", "return_std", "return_low", "return_high", "length_mean", "episodes"),
     "train": (
         *("learning_rate", "policy_loss", "value_loss", "entropy"),
         *("approx_kl", "clip_fraction", "explained_variance", "action_std"),

@@ -191,14 +191,18 @@ def load_policy(path: str | os.PathLike[str]) -> LoadedPolicy:
         path: the directory of a run or a checkpoint, or an `actor.npz`.
 
     Raises:
-        UserError: if there is no policy, it is damaged, or its task is not registered.
+        UserError: if there is no policy, it is damaged, or its task is not there any more, or not as it was.
     """
     file = _policy_file(Path(path))
     try:
         policy, info = read_policy(file)
     except (OSError, ValueError) as error:
         raise UserError(f"The policy cannot be loaded: {error}") from None
-    return LoadedPolicy(find_task(info.task_id, info.cfg), policy, info, file)
+    try:
+        task = find_task(info.task_id, info.cfg)
+    except UserError as error:
+        raise UserError(f"The task of the policy in {file} cannot be made: {error}") from error
+    return LoadedPolicy(task, policy, info, file)
 
 
 def _policy_file(path: Path) -> Path:

@@ -12,7 +12,8 @@ from superdex.lab.apps.counts import Count
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.failure import guarded
 from superdex.lab.apps.options import TASK_HELP, shown
-from superdex.lab.apps.tasks import CfgOption, Task, all_tasks, find_task, parse_cfg
+from superdex.lab.apps.tasks import CfgOption, Task, all_tasks, configured_task, find_task, parse_cfg
+from superdex.lab.apps.train.config import TrainConfig
 from superdex.lab.apps.train.launch import resume, train
 from superdex.lab.apps.train.recipe import RecipeOptions
 from superdex.lab.apps.train.run_directory import RunDirectory
@@ -111,12 +112,30 @@ class Train:
         """Raise UserError if the run that is to be resumed is of another task, or in another directory, than given."""
         contradictions = []
         config = RunDirectory.open(path).read_config()
-        if self.task is not None and find_task(self.task).task_id != config.task_id:
-            contradictions.append(f"the task is {config.task.name}, not {find_task(self.task).name}")
+        if self.task is not None and not _is_task_of(config, self.task):
+            contradictions.append(f"the task is {config.task_id}, not {find_task(self.task).task_id}")
         if self.run_dir is not None and self.run_dir.resolve() != path.resolve():
             contradictions.append(f"--run_dir is {path}, not {self.run_dir}")
         if contradictions:
             raise UserError(f"A resumed run keeps its settings: in {path}, {'; '.join(contradictions)}.")
 
     def _task(self) -> Task:
-        return find_task(self._name()) if self.resume is None else RunDirectory.open(self.resume).read_config().task
+        if self.resume is None:
+            return configured_task(self._name(), self.cfg)
+        return RunDirectory.open(self.resume).read_config().task
+
+
+def _is_task_of(config: TrainConfig, name: str) -> bool:
+    """Whether a name, however spelled, is of the run's task: with the fields changed in it, class and values are equal.
+
+    Raises:
+        UserError: if there is no such task.
+    """
+    own = config.task
+    try:
+        given = find_task(name, config.cfg)
+    except UserError:
+        find_task(name)  # raises if it is for want of the task, not of its fields
+        return False
+    first, second = ((task.env_class, task.env_class.Cfg.make(task.fields)) for task in (own, given))
+    return first == second

@@ -54,6 +54,11 @@ class Stepping:
             )
         if self.ray and not self.num_workers:
             object.__setattr__(self, "num_workers", 1)
+        if self.num_threads_per_worker and not self.num_workers:
+            raise UserError(
+                f"--num_threads_per_worker is for workers, of which there are none, got {self.num_threads_per_worker}."
+                " Give --num_workers, too, or --num_threads for a batch in this process."
+            )
         if not self.num_threads:
             object.__setattr__(self, "num_threads", num_usable_cpus())
         if self.num_workers and not self.num_threads_per_worker:
@@ -145,7 +150,7 @@ class TrainConfig:
         return rate if self.recipe.schedule == "constant" else rate * max(0.0, 1 - steps / self.recipe.total_steps)
 
     def contradictions(self, given: dict[str, Any]) -> list[str]:
-        """Those of the flags `given`, by name, that differ from this configuration, in words."""
+        """Those of the flags `given`, by name and as plain data, that differ from this configuration, in words."""
         own = {**{f.name: getattr(self.recipe, f.name) for f in fields(self.recipe)}, **vars(self)}
         own, given = _as_read(own | {"recipe": None, "stepping": None}), _as_read(given)
         return [f"--{name} is {own[name]}, not {value}" for name, value in given.items() if own[name] != value]

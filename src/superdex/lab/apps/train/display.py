@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from superdex.lab.apps.train.interruption import Interruption
+from superdex.lab.apps.train.interruption import NOTICE, Interruption
 from superdex.lab.apps.train.progress import ProgressRow
 
 __all__ = ["Display", "LineDisplay", "LiveDisplay", "describe", "make_display"]
@@ -110,7 +110,7 @@ class LiveDisplay(Display):
         yield line
         yield from self._figures()
         if self._interruption.requested:
-            yield Text("saving after this iteration; Ctrl-C again stops at once", style="yellow")
+            yield Text(NOTICE, style="yellow")
 
     def _figures(self) -> Iterator[Text]:
         if self._row is None:

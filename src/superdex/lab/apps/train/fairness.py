@@ -29,8 +29,7 @@ class FairWindow:
             control_steps: steps of each environment so far.
         """
         if self.first_episodes is None:
-            longest = int(statistics.state()["lengths"].max())
-            if longest == control_steps:  # an environment is still in its first episode
+            if statistics.longest_running == control_steps:  # an environment is still in its first episode
                 return False
             self.first_episodes = statistics.num_episodes
         return statistics.num_episodes - self.first_episodes >= statistics.window

@@ -9,10 +9,12 @@ from typing import Self
 
 from superdex.lab.apps.termination import TERMINATION, handled
 
-__all__ = ["Interruption"]
+__all__ = ["NOTICE", "Interruption"]
+
+NOTICE = "saving after this iteration; Ctrl-C again stops at once"
+"""What is said once an end was requested."""
 
 _STDOUT, _STDERR = 1, 2
-_NOTE = "\nsaving after this iteration; Ctrl-C again stops at once\n"
 
 
 class Interruption:
@@ -48,7 +50,7 @@ class Interruption:
             return
         self.requested = True
         if self._announce:
-            os.write(_STDERR, _NOTE.encode())  # print() must not be entered twice
+            os.write(_STDERR, f"\n{NOTICE}\n".encode())  # print() must not be entered twice
 
     def _let_go_of_closed_terminals(self) -> None:
         """Send output that a terminal would have shown nowhere: to write to a closed one is an error."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 
@@ -42,7 +42,8 @@ def train(
     once. (In the main thread only, where Python handles signals.)
 
     Args:
-        task: a name or id, as the command takes it, or a class, defined at the top level of a module.
+        task: a name or id, as the command takes it, or a class, defined at the top level of a module. A class of ours
+            stands for the registered task that it is without further fields, recipe included.
         cfg: fields of the task's configuration that are to be changed.
         seed: of environments, first weights, action noise and the order of minibatches.
         run_dir: where to keep the run; must not exist, or be empty. By default under `runs/`.
@@ -63,7 +64,10 @@ def train(
     found = find_task(task, cfg) if isinstance(task, str) else task_of_class(task, cfg)
     config = new_config(found, {**settings, "seed": seed})
     _require_ray(config)
-    run = RunDirectory.create(None if run_dir is None else Path(run_dir), config)
+    path = None if run_dir is None else Path(run_dir)
+    if path is not None and os.path.exists(RunDirectory(path).config_file):  # False, too, if it cannot be told
+        _refuse_run_in_the_way(RunDirectory(path))
+    run = RunDirectory.create(path, config)
     with run.locked(), _removed_if_bare(run):
         return _session(run, config, None, video=video, verbose=verbose)
 
@@ -102,6 +106,15 @@ def _session(
     from superdex.lab.apps.train.session import run_session  # imports torch
 
     return run_session(run, config, checkpoint, make_console() if verbose else Console(quiet=True), video=video)
+
+
+def _refuse_run_in_the_way(run: RunDirectory) -> NoReturn:
+    """Raise the UserError of a new run where another one is; it says what to do about that."""
+    if CheckpointStore(run.checkpoints).newest() is None:
+        remedy = "The run in it has no checkpoint to continue from: remove it."
+    else:
+        remedy = f"To continue the run in it: --resume {run.path}."
+    raise UserError(f"--run_dir {run.path} exists and is not an empty directory. {remedy}")
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import operator
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -22,8 +23,9 @@ from superdex.lab.gym.adapters.ppo import BatchPPO
 from superdex.lab.gym.adapters.sb3 import Sb3VecEnv
 from superdex.lab.gym.envs.env_state import EnvState
 from superdex.lab.gym.vector.base import BatchedVectorEnv
+from superdex.lab.gym.vector.errors import WorkerError
 
-__all__ = ["losses", "make_learner", "resume_learner", "write_learner"]
+__all__ = ["learning_threads", "losses", "make_learner", "resume_learner", "write_learner"]
 
 _ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
@@ -40,10 +42,20 @@ _LOSSES = {
 }
 
 
+@contextmanager
+def learning_threads(number: int) -> Iterator[None]:
+    """Let torch compute on so many threads within the block, and on as many as before after it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def make_learner(config: TrainConfig, envs: BatchedVectorEnv) -> BatchPPO:
     """A learner that knows nothing yet, on `envs`, which are not reset yet."""
     recipe = config.recipe
-    torch.set_num_threads(config.num_learning_threads)
     learner = BatchPPO(
         "MlpPolicy",
         _adapted(config, envs),
@@ -78,14 +90,16 @@ def resume_learner(
 
     Raises:
         UserError: if the checkpoint is damaged or does not fit the task any more.
+        WorkerError: if a worker fails meanwhile, which is no fault of the checkpoint.
     """
-    torch.set_num_threads(config.num_learning_threads)
     try:
         record = checkpoint.read_record()
         envs.restore_state(EnvState.load(checkpoint.environments))
         learner = BatchPPO.load(checkpoint.learner, env=_adapted(config, envs), device="cpu")
         with checkpoint.training.open("rb") as stream, np.load(stream, allow_pickle=False) as state:
             learner.load_training_state(dict(state))
+    except WorkerError:  # a RuntimeError, too
+        raise
     except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         raise UserError(
             f"Training cannot go on from {checkpoint.path}: {error} If it is damaged, remove that directory,"

@@ -43,7 +43,7 @@ class PolicyInfo:
 
     @property
     def label(self) -> str:
-        """For a picture: "iteration 31, 992,000 steps, return 964"."""
+        """In a line: "iteration 31, 992,000 steps, return 964.0"."""
         shown = "none yet" if self.return_mean is None else f"{self.return_mean:,.1f}"
         return f"iteration {self.iteration:,}, {self.steps:,} steps, return {shown}"
 
@@ -65,13 +65,14 @@ def read_policy(path: Path) -> tuple[GaussianMlpPolicy, PolicyInfo]:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays.pop(_HEADER)))
-        known = (header.pop("format"), header.pop("version")) == (_FORMAT, _VERSION)
-        policy, info = GaussianMlpPolicy.from_state(arrays), PolicyInfo(**header)
+        is_ours, version = header.pop("format") == _FORMAT, header.pop("version")
+        if is_ours and version == _VERSION:
+            return GaussianMlpPolicy.from_state(arrays), PolicyInfo(**header)
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{str(path)!r} is not a whole {_FORMAT} file.") from error
-    if not known:
-        raise ValueError(f"{str(path)!r} is of another version; this release reads version {_VERSION}.")
-    return policy, info
+    if not is_ours:
+        raise ValueError(f"{str(path)!r} is not a {_FORMAT} file.")
+    raise ValueError(f"{str(path)!r} is of version {version}; this release reads version {_VERSION}.")
 
 
 def finite_or_none(value: float) -> float | None:

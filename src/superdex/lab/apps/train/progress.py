@@ -128,26 +128,32 @@ class ProgressLog:
     def _rows(self) -> Iterator[ProgressRow]:
         if not self._path.exists():
             return
-        with self._path.open(newline="", errors="replace") as stream:
-            reader = csv.reader(line for line in stream if line.endswith("\n"))
-            header = next(reader, _COLUMNS)
-            if header != _COLUMNS:
-                raise UserError(
-                    f"{self._path} has other columns than this release writes: {_difference(header)}. Move it away, and"
-                    " a new one begins at the checkpoint."
-                )
-            for texts in reader:
+        with self._path.open(newline="\n", errors="replace") as stream:
+            whole = (line for line in stream if line.endswith("\n"))  # the last one may have been cut off
+            for number, line in enumerate(whole, start=1):
                 try:
-                    yield _row(texts)
-                except ValueError as error:
+                    texts = _split(line)
+                    if number > 1:
+                        yield _row(texts)
+                except (ValueError, csv.Error) as error:
                     raise UserError(
-                        f"{self._path} is damaged in line {reader.line_num} ({error}). Move it away, and a new one"
-                        " begins at the checkpoint."
+                        f"{self._path} is damaged in line {number} ({error}). Move it away, and a new one begins at the"
+                        " checkpoint."
                     ) from None
+                if number == 1 and texts != _COLUMNS:
+                    raise UserError(
+                        f"{self._path} has other columns than this release writes: {_difference(texts)}. Move it away,"
+                        " and a new one begins at the checkpoint."
+                    )
 
 
 def _texts(row: ProgressRow) -> list[str]:
     return ["" if isinstance(value, float) and math.isnan(value) else repr(value) for value in asdict(row).values()]
+
+
+def _split(line: str) -> list[str]:
+    """The values of a line; one with a stray quote is damaged, and does not draw in those that follow."""
+    return next(csv.reader([line], strict=True), [])
 
 
 def _row(texts: list[str]) -> ProgressRow:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, make_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
 import tyro
 
 from superdex.lab.apps.checking import real, require, require_known, whole
 from superdex.lab.apps.counts import Count, Counts, Real
 from superdex.lab.apps.errors import UserError
 
-__all__ = ["Recipe", "RecipeOptions"]
+__all__ = ["Recipe", "RecipeOptions", "plain_settings"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +108,20 @@ class Recipe:
         return self.steps_per_iteration // self.n_minibatches
 
 
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a recipe, by name, as plain data of their types: NumPy's become Python's, and 1e6 a whole number.
+
+    Raises:
+        UserError: if a value is of another type; the message names the flag.
+    """
+    hints = get_type_hints(Recipe)
+    return {name: _typed(name, hints[name], value) for name, value in settings.items()}
+
+
 def _typed(name: str, hint: Any, value: Any) -> Any:
     """`value` as plain data of the type `hint`, which a setting has."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if hint is int:
         return whole(name, value)
     if hint is float:
@@ -117,7 +130,8 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
         require(isinstance(value, bool), name, "must be True or False", repr(value))
         return value
     if get_origin(hint) is Literal:
-        require(value in get_args(hint), name, f"must be {' or '.join(get_args(hint))}", repr(value))
+        known = isinstance(value, str) and value in get_args(hint)
+        require(known, name, f"must be {' or '.join(get_args(hint))}", repr(value))
         return value
     several = isinstance(value, Iterable) and not isinstance(value, str)
     require(several, name, "must be several whole numbers, as in (64, 64)", repr(value))

@@ -19,9 +19,8 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from superdex.lab.apps.atomic import remove_leftovers, replace_file
 from superdex.lab.apps.errors import UserError
@@ -60,7 +59,7 @@ class RunDirectory:
         try:
             run = cls(_fresh(config.task.name) if path is None else path)
             if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
-                raise UserError(f"--run_dir {run.path} exists and is not an empty directory. {run._hint()}".rstrip())
+                raise UserError(f"--run_dir {run.path} exists and is not an empty directory.")
             run._is_new = path is None or not path.exists()
             run._fill(config)
         except OSError as error:
@@ -121,14 +120,19 @@ class RunDirectory:
         """Replace the run's configuration."""
         replace_file(self.config_file, lambda path: path.write_text(config.to_json()))
 
-    def write_versions(self) -> dict[str, Any]:
-        """Note machine and libraries; returns those libraries that are of another version than before, with it."""
-        facts = machine_facts()
-        facts["libraries"] |= {name: _version(name) for name in _LIBRARIES}
-        before = json.loads(self.versions_file.read_text())["libraries"] if self.versions_file.exists() else {}
-        text = json.dumps(facts, indent=1) + "\n"
+    def write_versions(self) -> None:
+        """Note machine and libraries."""
+        text = json.dumps(machine_facts(*_LIBRARIES), indent=1) + "\n"
         replace_file(self.versions_file, lambda path: path.write_text(text))
-        return {name: old for name, old in before.items() if old != facts["libraries"].get(name)}
+
+    def changed_libraries(self) -> dict[str, str | None]:
+        """Libraries of another version than the one noted, which comes with them; none if the file is damaged."""
+        try:
+            before = dict(json.loads(self.versions_file.read_text())["libraries"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        now = machine_facts(*_LIBRARIES)["libraries"]
+        return {name: old for name, old in before.items() if old != now.get(name)}
 
     def abandon(self) -> None:
         """Remove a run that never got to its first checkpoint: its own files, and the directory if `create` made it."""
@@ -153,14 +157,6 @@ class RunDirectory:
             self.abandon()
             raise
 
-    def _hint(self) -> str:
-        """What to do about a directory that is in the way of a new run."""
-        if not self.config_file.exists():
-            return ""
-        if any(self.checkpoints.glob("step_*/training.npz")):
-            return f"To continue the run in it: --resume {self.path}."
-        return "The run in it has no checkpoint to continue from: remove it."
-
 
 def _fresh(name: str) -> Path:
     """A new directory; two runs that begin within a second, even in two processes, get one each."""
@@ -174,10 +170,3 @@ def _fresh(name: str) -> Path:
             path = stem.with_name(f"{stem.name}-{number}")
         else:
             return path
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

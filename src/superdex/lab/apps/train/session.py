@@ -6,6 +6,7 @@ Imports torch, so it is itself imported only when all options have been checked.
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from dataclasses import fields
 
 from rich.console import Console
@@ -21,7 +22,9 @@ from superdex.lab.apps.train.curve import draw_learning_curve
 from superdex.lab.apps.train.display import make_display
 from superdex.lab.apps.train.environments import make_environments
 from superdex.lab.apps.train.interruption import Interruption
-from superdex.lab.apps.train.learner import make_learner, resume_learner
+from superdex.lab.apps.train.learner import learning_threads, make_learner, resume_learner
+from superdex.lab.apps.train.policy_file import read_policy
+from superdex.lab.apps.train.progress import ProgressLog, ProgressRow
 from superdex.lab.apps.train.recipes import recipe_for
 from superdex.lab.apps.train.run_directory import RunDirectory
 from superdex.lab.apps.train.summary import TrainResult, summarize, summary_table, write_summary
@@ -47,17 +50,19 @@ def run_session(
     if checkpoint is not None:
         _show_continuation(run, config, checkpoint, console)
     try:
-        finished, training = _train(run, config, checkpoint, console)
+        finished, rows = _train(run, config, checkpoint, console)
     except UserError:
         raise
     except TrainingDiverged as error:
+        with suppress(OSError):  # the divergence is what is to be told
+            _draw(run, config, ProgressLog(run.progress_file).read())
         _note_what_is_left(run, error)
         raise
     except BaseException as error:
         _note_where_to_go_on(run, config, error)
         raise
-    draw_learning_curve(training.rows, f"{config.task.name}, seed {config.seed}", run.curve)
-    result = summarize(run, training.rows, finished=finished)
+    _draw(run, config, rows)
+    result = summarize(run, rows, finished=finished)
     if not finished:
         console.print(f"Interrupted at {result.steps:,} steps, and saved. To continue:")
         console.print(f"  {_resume_command(run)}", markup=False, soft_wrap=True)
@@ -73,9 +78,10 @@ def run_session(
 
 def _train(
     run: RunDirectory, config: TrainConfig, checkpoint: Checkpoint | None, console: Console
-) -> tuple[bool, Training]:
+) -> tuple[bool, list[ProgressRow]]:
+    """Whether it came to its end, and the iterations of all sessions."""
     run.remove_leftovers()
-    with make_environments(config) as envs:
+    with learning_threads(config.num_learning_threads), make_environments(config) as envs:
         if checkpoint is None:
             training = Training(run, config, make_learner(config, envs))
             begun = 0
@@ -84,13 +90,19 @@ def _train(
             training = Training(run, config, learner, record)
             CheckpointStore(run.checkpoints).remove_after(record.steps)
             run.write_config(config)
+            run.write_versions()
             run.summary.unlink(missing_ok=True)  # it has not come to its end any more
             begun = record.steps
         with (
             Interruption(announce=console.quiet or not console.is_terminal) as interruption,
             make_display(console, begun, config.recipe.total_steps, interruption) as display,
         ):
-            return training.run(display, interruption), training
+            return training.run(display, interruption), training.rows
+
+
+def _draw(run: RunDirectory, config: TrainConfig, rows: list[ProgressRow]) -> None:
+    best = read_policy(run.best_policy)[1] if run.best_policy.exists() else None
+    draw_learning_curve(rows, best, f"{config.task.name}, seed {config.seed}", run.curve)
 
 
 def _film(run: RunDirectory, console: Console) -> None:
@@ -135,7 +147,7 @@ def _show_continuation(run: RunDirectory, config: TrainConfig, checkpoint: Check
             lines.append(
                 f"the learning rate falls linearly to 0 at the new goal: it jumps from {rates[0]:.3g} to {rates[1]:.3g}"
             )
-    for name, old in run.write_versions().items():
+    for name, old in run.changed_libraries().items():
         lines.append(f"{name} was {old or 'not installed'} before: results may differ")
     console.print("\n".join(lines), markup=False, soft_wrap=True)
 

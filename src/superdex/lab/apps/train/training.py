@@ -6,6 +6,7 @@ Imports torch, so it is itself imported only when training begins.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from time import perf_counter
 
@@ -71,10 +72,25 @@ class Training:
         dead in that moment, the learner has not been told yet that its episodes ended, and the checkpoint is put off
         to the end of the next iteration; at the end of the run it is one to look at, not to resume from.
 
+        However it ends, the best policy so far is in its file then.
+
         Raises:
             TrainingDiverged: if a loss or a parameter is no longer finite; the checkpoints before are good.
         """
         total = self._config.recipe.total_steps
+        try:
+            self._iterate(total, display, interruption)
+        except BaseException:
+            with suppress(OSError):  # such as that of a full disk, which ended the run
+                self._write_unsaved_best()
+            raise
+        if not self._save_if_new():
+            self._save(None)
+        if self.best_return is None:
+            self._write_best(self._learner.actor(), self._info())
+        return self._learner.num_timesteps >= total
+
+    def _iterate(self, total: int, display: Display, interruption: Interruption) -> None:
         self._begin = self._last_time = perf_counter()
         with Board(self._run.tensorboard, self._start.steps) as board:
             acting = self._learner.actor()
@@ -90,11 +106,6 @@ class Training:
                 if stopping and saved:
                     break
                 acting = self._learner.actor()
-        if not self._save_if_new():
-            self._save(None)
-        if self.best_return is None:
-            self._write_best(self._learner.actor(), self._info())
-        return self._learner.num_timesteps >= total
 
     def _make_row(self) -> ProgressRow:
         learner, statistics, now = self._learner, self._learner.statistics, perf_counter()
@@ -159,9 +170,7 @@ class Training:
         return True
 
     def _save(self, environments: EnvState | None) -> None:
-        if self._unsaved_best is not None:
-            self._write_best(*self._unsaved_best)
-            self._unsaved_best = None
+        self._write_unsaved_best()
         self._log.sync()
         record = CheckpointRecord(
             steps=self._learner.num_timesteps,
@@ -184,6 +193,11 @@ class Training:
             return_mean=finite_or_none(self._learner.statistics.mean_return),
             length_mean=finite_or_none(self._learner.statistics.mean_length),
         )
+
+    def _write_unsaved_best(self) -> None:
+        if self._unsaved_best is not None:
+            self._write_best(*self._unsaved_best)
+            self._unsaved_best = None
 
     def _write_best(self, policy: GaussianMlpPolicy, info: PolicyInfo) -> None:
         replace_file(self._run.best_policy, lambda path: save_policy(path, policy, info))

@@ -1,4 +1,8 @@
-"""Returns and lengths of finished episodes, each counted once."""
+"""Returns and lengths of finished episodes, each counted once.
+
+An episode that was lost with the worker that played it is none of them, wherever its
+environment was: it says nothing about the policy.
+"""
 
 from __future__ import annotations
 
@@ -51,17 +55,32 @@ class EpisodeStatistics:
         """Steps, of the last episodes that ended; NaN if none has."""
         return float(self.recent_lengths.mean()) if self.recent_lengths.size else float("nan")
 
+    @property
+    def longest_running(self) -> int:
+        """Steps so far of the longest among the episodes that still run, one in each environment."""
+        return int(self._lengths.max())
+
     def update(self, rollout: Rollout) -> FinishedEpisodes:
         """Take in the next rollout of these environments; returns the episodes that ended in it."""
         self.forget_running(rollout.restarted)
         ended = rollout.terminated | rollout.truncated
-        parts = [self.step(rewards, flags) for rewards, flags in zip(rollout.rewards, ended, strict=True)]
+        lost = np.zeros_like(ended)
+        lost[rollout.final_steps, rollout.final_environments] = rollout.final_lost
+        parts = [self.step(*columns) for columns in zip(rollout.rewards, ended, lost, strict=True)]
         return FinishedEpisodes(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
-    def step(self, rewards: np.ndarray, ended: NDArray[np.bool_]) -> FinishedEpisodes:
-        """Take in one step: rewards and ends (num_envs,); returns the episodes that ended in it."""
+    def step(
+        self, rewards: np.ndarray, ended: NDArray[np.bool_], lost: NDArray[np.bool_] | None = None
+    ) -> FinishedEpisodes:
+        """Take in one step: rewards and ends (num_envs,); returns the episodes that ended in it.
+
+        Those that are `lost` (num_envs,) begin anew, and do not count.
+        """
         self._returns += rewards
         self._lengths += 1
+        if lost is not None:
+            self.forget_running(lost)
+            ended = ended & ~lost
         finished = FinishedEpisodes(self._returns[ended], self._lengths[ended])
         if finished.returns.size:
             self._returns[ended] = 0
@@ -88,10 +107,14 @@ class EpisodeStatistics:
         }
 
     def load_state(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a `state()`; it must be of as many environments."""
-        if state["returns"].shape != self._returns.shape:
-            raise ValueError(f"The state is of {len(state['returns'])} environments, here are {len(self._returns)}.")
-        self._returns, self._lengths = np.array(state["returns"]), np.array(state["lengths"])
-        self.recent_returns = np.array(state["recent_returns"])[-self.window :]
-        self.recent_lengths = np.array(state["recent_lengths"])[-self.window :]
-        self.num_episodes = int(state["num_episodes"])
+        """Continue from a `state()`; it must be of as many environments, or ValueError, and nothing changes."""
+        running, recent, num_episodes = (
+            (np.array(state["returns"]), np.array(state["lengths"])),
+            (np.array(state["recent_returns"]), np.array(state["recent_lengths"])),
+            int(state["num_episodes"]),
+        )
+        if {array.shape for array in running} != {self._returns.shape}:
+            raise ValueError(f"The state is of {len(running[0])} environments, here are {len(self._returns)}.")
+        self._returns, self._lengths = running
+        self.recent_returns, self.recent_lengths = (array[-self.window :] for array in recent)
+        self.num_episodes = num_episodes
