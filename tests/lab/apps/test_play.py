@@ -81,11 +81,21 @@ def test_changed_task_is_not_blamed_on_an_option(finished, tmp_path, capsys):
 def test_camera_that_is_not_there_is_said(finished, tmp_path, capsys):
     path = policy_of(finished, tmp_path / "actor.npz", render_camera="nope")
 
-    assert main(["play", path, "--num-episodes", "0", "--video", str(tmp_path / "v.mp4")]) == 2
+    assert main(["play", path, "--video", str(tmp_path / "v.mp4")]) == 2
 
     message = "superdex: error: render_camera: The model has no camera 'nope'; it has track.\n"
-    assert capsys.readouterr().err == message
+    told = capsys.readouterr()
+    assert told.err == message
+    assert "mean" not in told.out  # the time to play was not spent
     assert not (tmp_path / "v.mp4").exists()
+
+
+def test_camera_of_the_last_film_is_checked_before_training(tmp_path, capsys):
+    args = ["train", "CartPole", "--cfg", "render_camera=nope", "--run-dir", str(tmp_path / "run")]
+    assert main(args) == 2
+    assert "superdex: error: render_camera: The model has no camera 'nope'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    assert main([*args, "--no-video", "--total-steps", "1", "--num-envs", "2", "--n-steps", "2"]) == 0
 
 
 def test_video_of_one_environment_and_of_a_grid(finished, tmp_path, capsys):

@@ -24,7 +24,7 @@ from superdex.lab.apps.options import (
     require_duration,
     require_writable,
 )
-from superdex.lab.apps.recording import Shown, check_video_path, record
+from superdex.lab.apps.recording import Shown, check_camera_of, check_video_path, record
 from superdex.lab.apps.tables import make_console, make_table, print_line
 from superdex.lab.apps.train.checkpoints import LoadedPolicy, load_policy
 from superdex.physics.rendering import RenderQuality
@@ -66,6 +66,8 @@ class Play:
 
     def _play(self, loaded: LoadedPolicy) -> None:
         require_fit(loaded.task, loaded.policy)
+        if self.video is not None:
+            check_camera_of(loaded.task)
         policy = replace(loaded.policy, deterministic=False, seed=self.seed) if self.stochastic else loaded.policy
         console = make_console()
         print_line(console, f"{loaded.task.task_id}: {loaded.info.label} in training ({loaded.path})")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from superdex.lab.gym.rollouts import GaussianMlpPolicy
 from superdex.lab.gym.utils.vector import SceneVectorEnv
 from superdex.physics.rendering import RenderingError, RenderQuality, make_camera
 
-__all__ = ["Shown", "check_camera", "check_video_path", "film", "record", "tile_size"]
+__all__ = ["Shown", "check_camera", "check_camera_of", "check_video_path", "film", "record", "tile_size"]
 
 _MAX_RATE = 50.0
 _WIDTHS = {1: 640, 2: 480}
@@ -138,6 +138,12 @@ def check_video_path(option: str, path: Path) -> None:
     """Raise UserError unless a video can be written to `path`, before the time to make one is spent."""
     require_video_extra()
     require_writable(option, path, ".mp4")
+
+
+def check_camera_of(task: Task) -> None:
+    """`check_camera` before the task's environments are made."""
+    with closing(task.make()) as env:
+        check_camera(env)
 
 
 def check_camera(env: gymnasium.Env) -> None:

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.failure import note_check
-from superdex.lab.apps.recording import Shown, record
+from superdex.lab.apps.recording import Shown, check_camera_of, record
 from superdex.lab.apps.tables import make_table
 from superdex.lab.apps.train.checkpoints import Checkpoint, CheckpointStore, load_policy
 from superdex.lab.apps.train.config import TrainConfig
@@ -50,6 +50,8 @@ def run_session(
     if checkpoint is not None:
         _show_continuation(run, config, checkpoint, console)
     try:
+        if video:
+            check_camera_of(config.task)
         finished, rows = _train(run, config, checkpoint, console)
     except UserError:
         raise
