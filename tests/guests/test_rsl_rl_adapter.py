@@ -118,11 +118,31 @@ def test_other_episode_lengths_are_refused(adapter: RslRlVecEnv, steps: torch.Te
     assert adapter.episode_length_buf.tolist() == [0] * 6
 
 
+def test_without_a_time_limit_there_are_no_random_points_of_it() -> None:
+    with SceneVectorEnv(CutEnv, num_envs=2, autoreset_mode="SameStep") as limited:
+        assert RslRlVecEnv(limited).max_episode_length == 3
+    with (
+        SceneVectorEnv(CartPoleEnv, num_envs=2, autoreset_mode="SameStep", steps_per_episode=-1) as envs,
+        pytest.raises(
+            ValueError, match=r"steps_per_episode=1000\), or call learn\(\.\.\., init_at_random_ep_len=False"
+        ),
+    ):
+        _ = RslRlVecEnv(envs).max_episode_length
+
+
+def test_one_environment_is_asked_for_the_configuration_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with make_hybrid() as envs:
+        adapter = RslRlVecEnv(envs)
+        calls, call_on = [], envs.call_on
+        monkeypatch.setattr(envs, "call_on", lambda rows, *args: calls.append(list(rows)) or call_on(rows, *args))
+        assert [adapter.max_episode_length, adapter.cfg.steps_per_episode, adapter.max_episode_length] == [3] * 3
+    assert calls == [[0], [0]]
+
+
 def test_foreign_environments_have_no_configuration() -> None:
     with HybridVectorEnv([InvertedPendulumEnv] * 2, num_envs_per_worker=2, autoreset_mode="SameStep") as envs:
         adapter = RslRlVecEnv(envs)
         assert adapter.cfg == {}
-        assert adapter.max_episode_length == -1
         assert adapter.step(torch.zeros(2, 1))[0]["policy"].dtype == torch.float32
 
 

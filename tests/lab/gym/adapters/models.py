@@ -38,13 +38,14 @@ def make_adapter(task: type[MochiEnv], num_envs: int, normalize: bool = False, *
     return Sb3VecEnv(envs, normalize_observations=normalize)
 
 
-def make_ppo(adapter: Sb3VecEnv, kind: type = BatchPPO, **arguments: Any) -> Any:
-    """A PPO of that kind, which logs nowhere."""
+def make_ppo(adapter: Sb3VecEnv, kind: type = BatchPPO, logged: bool = False, **arguments: Any) -> Any:
+    """A PPO of that kind, which logs nowhere unless it is to be `logged`."""
     arguments = {"n_steps": NUM_STEPS, "n_epochs": 2, "seed": 0, "device": "cpu", **arguments}
     arguments.setdefault("batch_size", arguments["n_steps"] * adapter.num_envs // 2)
     arguments.setdefault("policy_kwargs", {"net_arch": [16, 16], "activation_fn": torch.nn.Tanh})
     model = kind("MlpPolicy", adapter, **arguments)
-    model.set_logger(Logger(None, []))
+    if not logged:
+        model.set_logger(Logger(None, []))
     return model
 
 

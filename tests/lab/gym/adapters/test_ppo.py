@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -14,7 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from superdex.lab.gym.adapters.sb3 import Sb3VecEnv
 from superdex.lab.gym.envs.benchmarks import CartPoleEnv
 from superdex.lab.gym.rollouts import collect
-from superdex.lab.gym.utils.vector import SceneVectorEnv
+from superdex.lab.gym.utils.vector import HybridVectorEnv, SceneVectorEnv
 from tests.lab.gym.adapters.models import (
     FIELDS,
     ITERATION,
@@ -80,6 +84,31 @@ def test_the_statistics_are_held_still_in_a_rollout_and_take_it_in_after_it() ->
     assert counts == [ITERATION, 2 * ITERATION, 3 * ITERATION]  # resets do not count
     assert model.reward_scaler.moments.count == 3 * ITERATION
     assert model.rollout_buffer.observations.dtype == np.float32
+
+
+def test_statistics_that_do_not_train_are_frozen() -> None:
+    model = make_ppo(cartpoles(normalize=True))
+    model.adapter.training = False
+    shared = model.adapter.normalizer
+    shared.update(np.random.default_rng(0).normal(size=(100, 4)))
+    before = shared.state()
+    list(model.iterations(2 * ITERATION))
+    model.learn(ITERATION)
+    assert all(np.array_equal(value, before[key]) for key, value in shared.state().items())
+    assert model.adapter.training is False
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_the_adapters_statistics_train_after_it_as_before(learn: bool) -> None:
+    model = make_ppo(cartpoles(normalize=True))
+    if learn:
+        model.learn(ITERATION)
+    else:
+        list(model.iterations(ITERATION))
+    assert model.adapter.training
+    assert model.adapter.normalizer.count == ITERATION
+    model.adapter.reset()
+    assert model.adapter.normalizer.count == ITERATION + NUM_ENVS
 
 
 def test_every_episode_is_counted_once() -> None:
@@ -154,6 +183,25 @@ def test_learn_and_iterations_are_one_training() -> None:
     assert one.control_steps == 3 * NUM_STEPS
 
 
+def test_iterations_log_as_learn_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = {"tensorboard_log": str(tmp_path), "verbose": 1, "logged": True}
+    make_ppo(cartpoles(), **arguments).learn(3 * ITERATION)
+    expected = logged(capsys)
+    model = make_ppo(cartpoles(), **arguments)
+    for _ in model.iterations(3 * ITERATION):
+        assert "train/loss" in model.logger.name_to_value
+    assert logged(capsys) == expected
+    assert expected.count("ep_rew_mean") == expected.count("total_timesteps") == 3
+    list(model.iterations(5 * ITERATION))  # goes on in its directory
+    assert logged(capsys).count("ep_rew_mean") == 2
+    assert {path.name: len(list(path.iterdir())) for path in tmp_path.iterdir()} == {"PPO_1": 1, "PPO_2": 2}
+
+
+def logged(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The names of the figures in the tables that were printed, in their order."""
+    return re.findall(r"^\|\s+(\w+) +\|", capsys.readouterr().out, re.MULTILINE)
+
+
 def test_callbacks_are_called_for_every_step_and_can_stop() -> None:
     model, watcher = make_ppo(cartpoles()), Watcher(NUM_STEPS + 3)
     assert list(model.iterations(9 * ITERATION, watcher)) == [1]
@@ -197,6 +245,38 @@ def test_seconds_are_split_into_stepping_and_learning() -> None:
 def test_policies_that_cannot_be_copied_are_refused_at_once(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_ppo(cartpoles(), **arguments)
+
+
+class Picture(gymnasium.Env):
+    """Observes an image, channels first."""
+
+    observation_space = Box(0, 255, (1, 36, 36), np.uint8)
+    action_space = Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        return self.np_random.integers(0, 256, (1, 36, 36), np.uint8), {}
+
+    def step(self, action: Any) -> Any:
+        return self.np_random.integers(0, 256, (1, 36, 36), np.uint8), 1.0, False, False, {}
+
+
+def test_images_are_refused_where_the_library_would_scale_them() -> None:
+    envs = HybridVectorEnv([Picture] * 2, 2, autoreset_mode="SameStep")
+    with pytest.raises(ValueError, match=r"it divides images, Box\(0, 255, \(1, 36, 36\), uint8\), by 255"):
+        make_ppo(Sb3VecEnv(envs))
+    kwargs = {"net_arch": [8], "activation_fn": torch.nn.Tanh}
+    for model in (  # what the message says to do
+        make_ppo(Sb3VecEnv(envs), policy_kwargs=kwargs | {"normalize_images": False}),
+        make_ppo(Sb3VecEnv(envs, normalize_observations=True), policy_kwargs=kwargs),
+    ):
+        list(model.iterations(2 * NUM_STEPS))
+        seen = model.adapter.last_observation
+        given = seen if model.adapter.normalizer is None else model.adapter.normalizer.normalize(seen)
+        expected, _ = model.predict(given, deterministic=True)
+        actor = model.actor(deterministic=True)
+        np.testing.assert_allclose(actor.bounded(actor(seen, 0, slice(0, 2))), expected, rtol=1e-4, atol=1e-5)
+    envs.close()
 
 
 def test_other_environments_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,36 @@ def test_a_state_of_another_training_is_refused() -> None:
     train(model, 1)
     with pytest.raises(ValueError, match="make the adapter .* with the normalisation"):
         make_ppo(cartpoles(normalize=True)).load_training_state(model.training_state())
+
+
+DAMAGE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "reward_scaler/discounted": lambda array: array[1:],
+    "reward_scaler/mean": lambda array: array[None],
+    "normalizer/variance": lambda array: array[1:],
+    "statistics/lengths": lambda array: array[1:],
+    "generator/numpy_key": lambda array: array[1:],
+    "generator/torch": lambda array: array[1:],
+    "last_observation": lambda array: array[1:],
+    "last_episode_starts": lambda array: array[1:],
+}
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_state_of_which_a_part_does_not_fit_changes_nothing(name: str, missing: bool) -> None:
+    other, model = (make_ppo(cartpoles(normalize=True), normalize_rewards=True) for _ in range(2))
+    train(other, 2)
+    state = other.training_state()
+    train(model, 1)
+    before = model.training_state()
+    if missing:
+        del state[name]
+    else:
+        state[name] = DAMAGE[name](state[name])
+    with pytest.raises(KeyError if missing else ValueError):
+        model.load_training_state(state)
+    assert all(np.array_equal(value, before[key]) for key, value in model.training_state().items())
+    assert np.array_equal(model.adapter.last_observation, before["last_observation"])
 
 
 def test_a_policy_loaded_without_environments_predicts_and_does_not_train() -> None:

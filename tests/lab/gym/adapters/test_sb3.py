@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -204,6 +205,21 @@ def test_attributes_and_methods_of_chosen_environments(adapter: Sb3VecEnv) -> No
     assert adapter.env_is_wrapped(gymnasium.wrappers.TimeLimit) == [False] * NUM_ENVS
 
 
+def test_an_attribute_is_not_called(adapter: Sb3VecEnv) -> None:
+    dummy = make_dummy()
+    for name in ("capture_state", "has_wrapper_attr", "np_random_seed"):
+        assert adapter.has_attr(name) == dummy.has_attr(name) is True
+        for ours, theirs in zip(adapter.get_attr(name), dummy.get_attr(name), strict=True):
+            assert callable(ours) == callable(theirs)
+    assert not adapter.has_attr("missing")
+    calls: list[int] = []
+    adapter.set_attr("hook", calls.append)
+    adapter.set_attr("hook", len, indices=[0])
+    assert adapter.get_attr("hook") == [len, *[calls.append] * (NUM_ENVS - 1)]
+    with pytest.raises(AttributeError, match="missing"):
+        adapter.get_attr("missing")
+
+
 def test_environments_of_other_processes_are_reached_alone_or_together() -> None:
     envs = HybridVectorEnv([lambda: CartPoleEnv(**FIELDS)] * 4, 2, autoreset_mode="SameStep")
     adapter = Sb3VecEnv(envs)
@@ -212,6 +228,8 @@ def test_environments_of_other_processes_are_reached_alone_or_together() -> None
     adapter.set_attr("mark", 5, indices=[3])
     assert adapter.env_method("get_wrapper_attr", "mark", indices=[3, 0]) == [5, 2]
     assert adapter.get_attr("mark", indices=-1) == [5]
+    assert adapter.has_attr("capture_state")
+    assert not adapter.has_attr("missing")
     assert adapter.env_is_wrapped(Monitor) == [True] * 4
     with pytest.raises(NotImplementedError, match="HybridVectorEnv live in other processes"):
         adapter.env_is_wrapped(gymnasium.wrappers.TimeLimit)
@@ -257,6 +275,59 @@ def test_sac_and_wrappers_of_the_library_take_it(adapter: Sb3VecEnv) -> None:
     ends, timeouts = (flags[: buffer.pos].astype(bool) for flags in (buffer.dones, buffer.timeouts))
     assert timeouts.sum() >= NUM_ENVS
     assert not (timeouts & ~ends).any()
+
+
+def test_learners_with_a_replay_buffer_normalise_what_they_draw(adapter: Sb3VecEnv) -> None:
+    """As the documentation says to do it: what is stored is as the environments gave it, and scaled when drawn."""
+    seen: list[np.ndarray] = []
+    finals: dict[tuple[int, int], np.ndarray] = {}
+    take = adapter.step_wait
+
+    def step_wait() -> Any:
+        seen.append(np.array(adapter.last_observation))
+        result = take()
+        finals.update(
+            {(len(seen) - 1, row): result[3][row]["terminal_observation"] for row in np.flatnonzero(result[2])}
+        )
+        return result
+
+    adapter.step_wait = step_wait  # type: ignore[method-assign]
+    normalized = VecNormalize(adapter, norm_reward=False)
+    model = SAC("MlpPolicy", normalized, learning_starts=10**6, buffer_size=10**4, seed=0, device="cpu")
+    model.set_logger(Logger(None, []))
+    model.learn(3 * LIMIT * NUM_ENVS)
+    buffer = model.replay_buffer
+    assert buffer is not None
+    assert np.array_equal(buffer.observations[: buffer.pos], seen)
+    assert len(finals) >= 3 * NUM_ENVS
+    for (step, row), final in finals.items():
+        np.testing.assert_allclose(buffer.next_observations[step, row], final, rtol=1e-4, atol=1e-5)
+    drawn = buffer.sample(1000, env=model._vec_normalize_env).observations.numpy()
+    present = normalized.normalize_obs(np.concatenate(seen))
+    assert all(np.abs(present - row).max(axis=1).min() < 1e-5 for row in drawn[:50])
+    assert np.abs(drawn.std(axis=0) - 1).max() < 0.2
+
+
+def test_a_worker_that_dies_finishes_no_episode() -> None:
+    tasks = [lambda: CartPoleEnv(**FIELDS)] * 4
+    envs = HybridVectorEnv(tasks, 2, autoreset_mode="SameStep", on_worker_failure="restart")
+    adapter = Sb3VecEnv(envs)
+    adapter.seed(0)
+    adapter.reset()
+    still = np.zeros((4, 1), np.float32)
+    adapter.step(still)
+    victim = max(multiprocessing.active_children(), key=lambda child: child.pid or 0)
+    victim.kill()
+    victim.join()
+    *_, dones, infos = adapter.step(still)
+    lost = np.flatnonzero(dones).tolist()
+    assert lost in ([0, 1], [2, 3])
+    assert all("episode" not in infos[row] and infos[row]["TimeLimit.truncated"] for row in lost)
+    for _ in range(LIMIT):
+        *_, dones, infos = adapter.step(still)
+    assert np.flatnonzero(dones).tolist() == lost
+    assert [infos[row]["episode"]["l"] for row in lost] == [LIMIT] * 2
+    adapter.close()
 
 
 def test_episodes_are_counted_across_collected_and_single_steps(adapter: Sb3VecEnv) -> None:

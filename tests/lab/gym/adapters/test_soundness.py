@@ -67,14 +67,27 @@ def test_what_an_update_damaged_is_said(monkeypatch: pytest.MonkeyPatch, message
         list(model.iterations(ITERATION))
 
 
-def test_actions_that_are_not_finite_are_divergence() -> None:
+@pytest.mark.parametrize(("limit", "where"), [(10, "before step 5 of training"), (5, "after step 4")])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_an_observation_that_is_nan_is_the_tasks_wherever_it_is(normalize: bool, limit: int, where: str) -> None:
     class Blinding(ChainEnv):
         def _make_observation(self, sim: Any) -> Any:
             observation, info = super()._make_observation(sim)
-            return {"count": np.where(sim.task["count"] > 4, np.nan, 1)[:, None] * observation["count"]}, info
+            bad = (sim.task["count"] > 4) & (np.arange(len(sim.task["count"])) == 3)
+            return {"count": np.where(bad, np.nan, 1)[:, None] * observation["count"]}, info
 
-    model = make_ppo(make_adapter(Blinding, 4, steps_per_episode=10))
-    with pytest.raises(TrainingDiverged, match="gave NaN or infinity in step 5"):
+    model = make_ppo(make_adapter(Blinding, 4, normalize, steps_per_episode=limit))
+    with pytest.raises(
+        TrainingDiverged, match=rf"Environment 3 gave the observation nan {where}\. Look at the task"
+    ) as caught:
+        list(model.iterations(1000))
+    assert "learning rate" not in str(caught.value)
+
+
+def test_actions_that_are_not_finite_for_sound_observations_are_divergence() -> None:
+    model = make_ppo(cartpoles())
+    damage_weights(model)
+    with pytest.raises(TrainingDiverged, match=r"NaN or infinity in step 0, for environments .* a smaller learning"):
         list(model.iterations(1000))
 
 
@@ -98,7 +111,7 @@ def test_observations_that_cannot_be_learned_from_are_told_with_their_place(
             return {"count": np.where(sim.task["count"][:, None] > 4, value, observation["count"])}, info
 
     model = make_ppo(make_adapter(Exploding, 4, normalize=True, steps_per_episode=limit))
-    with pytest.raises(TrainingDiverged, match=rf"environment 0 gave the observation {re.escape(str(value))} {where}"):
+    with pytest.raises(TrainingDiverged, match=rf"Environment 0 gave the observation {re.escape(str(value))} {where}"):
         list(model.iterations(1000))
 
 
@@ -110,6 +123,6 @@ def test_rewards_that_are_not_finite_are_told_before_they_are_learned_from(norma
 
     model = make_ppo(make_adapter(Bottomless, 4, steps_per_episode=10), normalize_rewards=normalize_rewards)
     before = [value.clone() for value in model.policy.parameters()]
-    with pytest.raises(TrainingDiverged, match="environment 0 gave the reward -inf in step 4 of training"):
+    with pytest.raises(TrainingDiverged, match="Environment 0 gave the reward -inf in step 4 of training"):
         list(model.iterations(1000))
     assert all(map(torch.equal, before, model.policy.parameters()))

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from superdex.lab.gym.envs import Sim, StructuredArrays
 from superdex.lab.gym.envs.benchmarks import CartPoleEnv
 from superdex.lab.gym.envs.gymnasium_v5 import HalfCheetahV5Env
 from superdex.lab.gym.rollouts import Rollout, collect
+from superdex.lab.gym.rollouts.collecting import NonFiniteObservationError
 from superdex.lab.gym.utils.vector import SceneVectorEnv
-from tests.lab.gym.rollouts.worlds import Wanderer
+from tests.lab.gym.rollouts.worlds import ChainEnv, Wanderer
 
 NUM_ENVS, NUM_STEPS, LIMIT = 6, 40, 17
 POLICY = Wanderer(1, 3.0)
@@ -93,6 +95,14 @@ def test_the_split_over_processes_makes_no_difference(copy: bool) -> None:
     assert (whole.num_steps, whole.num_envs) == (NUM_STEPS, NUM_ENVS)
 
 
+def test_joined_fragments_keep_which_episodes_were_lost() -> None:
+    parts = [collected(part)[0] for part in (slice(0, 3), slice(3, 6))]
+    parts = [dataclasses.replace(part, final_lost=part.final_environments == 1) for part in parts]
+    whole = Rollout.join(parts)
+    assert np.array_equal(whole.final_lost, np.isin(whole.final_environments, [1, 4]))
+    assert 0 < whole.final_lost.sum() < len(whole.final_lost)
+
+
 def test_finals_are_in_order_of_step_and_environment() -> None:
     (rollout,) = collected(slice(0, NUM_ENVS))
     keys = list(zip(rollout.final_steps, rollout.final_environments, strict=True))
@@ -126,7 +136,10 @@ BAD_POLICIES = {
     "shape (6,)": lambda *_: np.zeros(6, np.float32),
     "got list": lambda *_: [[0.0]] * 6,
     "dtype float32, got complex128": lambda *_: np.zeros((6, 1), np.complex128),
-    "NaN or infinity in step 7, first for rows [4]": lambda *_: np.array([0, 0, 0, 0, np.nan, 0])[:, None],
+    "NaN or infinity in step 7, for environments [4]. Their observations are finite": lambda *_: np.array(
+        [0, 0, 0, 0, np.nan, 0]
+    )[:, None],
+    "infinity in step 7, for environments [0, 1, 2, 3, 4, 5]. Their": lambda *_: np.full((6, 1), np.inf),
 }
 
 
@@ -135,6 +148,23 @@ def test_bad_actions_are_refused_with_what_is_wrong(envs: SceneVectorEnv, messag
     observation, _ = envs.reset(seed=0)
     with pytest.raises(ValueError, match=re.escape(message)):
         collect(envs, BAD_POLICIES[message], 3, observation=observation, first_step=7)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("step", [0, 1, 3])
+def test_an_observation_that_is_no_number_is_not_blamed_on_the_policy(value: float, step: int) -> None:
+    class Blinding(ChainEnv):
+        def _make_observation(self, sim: Sim) -> tuple[StructuredArrays, StructuredArrays]:
+            count = sim.task["count"]
+            bad = (count == step) & (np.arange(len(count)) == 2)
+            return {"count": np.where(bad, value, count)[:, None]}, {}
+
+    place = rf"^Environment 32 gave the observation {value} before step {50 + step} of training\. Look at the task"
+    rows = slice(30, 34)
+    with SceneVectorEnv(Blinding, num_envs=4, num_threads=1, autoreset_mode="SameStep") as envs:
+        seen, _ = envs.reset(seed=0)
+        with pytest.raises(NonFiniteObservationError, match=place):
+            collect(envs, lambda observation, *_: observation, 5, observation=seen, first_step=50, environments=rows)
 
 
 def test_arguments_that_do_not_fit_are_refused(envs: SceneVectorEnv) -> None:

@@ -11,9 +11,13 @@ from superdex.lab.gym.rollouts import ObservationNormalizer, RewardScaler, Rollo
 
 
 def rollout_of(
-    rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, restarted: np.ndarray | None = None
+    rewards: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    restarted: np.ndarray | None = None,
+    lost: np.ndarray | None = None,
 ) -> Rollout:
-    """A rollout of which only rewards and flags matter."""
+    """A rollout of which only rewards and flags matter; `lost` is a mask (T, N) of what truncated episodes."""
     steps, environments = np.nonzero(terminated | truncated)
     return Rollout(
         observations=np.zeros((*rewards.shape, 1)),
@@ -25,6 +29,7 @@ def rollout_of(
         final_steps=steps,
         final_environments=environments,
         final_observations=np.zeros((len(steps), 1)),
+        final_lost=np.zeros(len(steps), np.bool_) if lost is None else lost[steps, environments],
         restarted=np.zeros(rewards.shape[1], np.bool_) if restarted is None else restarted,
     )
 

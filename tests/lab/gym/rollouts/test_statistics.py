@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from functools import partial
+
 import numpy as np
 import pytest
 
 from superdex.lab.gym.rollouts import EpisodeStatistics, RewardScaler, collect
-from superdex.lab.gym.utils.vector import SceneVectorEnv
+from superdex.lab.gym.utils.vector import HybridVectorEnv, SceneVectorEnv
 from tests.lab.gym.rollouts.test_normalizing import random_rollout, rollout_of, saved_and_loaded
 from tests.lab.gym.rollouts.worlds import ChainEnv, Wanderer
 
@@ -62,6 +65,38 @@ def test_the_lost_episodes_of_restarted_environments_do_not_count() -> None:
     assert scaler.discounted.tolist() == [1.9, 1]
 
 
+def test_episodes_that_were_lost_within_a_rollout_do_not_count_and_the_next_ones_do() -> None:
+    statistics = EpisodeStatistics(2)
+    rewards, never = np.ones((5, 2)), np.zeros((5, 2), np.bool_)
+    cut, lost = never.copy(), never.copy()
+    cut[2] = cut[4] = lost[2, 1] = True
+    rewards[2, 1] = 0
+    finished = statistics.update(rollout_of(rewards, never, cut, lost=lost))
+    assert finished.returns.tolist() == statistics.recent_returns.tolist() == [3, 2, 2]
+    assert finished.lengths.tolist() == [3, 2, 2]
+    assert statistics.num_episodes == 3
+
+
+def test_the_death_of_a_worker_finishes_no_episode() -> None:
+    statistics = EpisodeStatistics(4)
+    tasks = [partial(ChainEnv, steps_per_episode=10)] * 4
+    with HybridVectorEnv(tasks, 2, autoreset_mode="SameStep", on_worker_failure="restart") as envs:
+        observation, _ = envs.reset(seed=0)
+        first = collect(envs, Wanderer(1), 7, observation=observation)
+        statistics.update(first)
+        victim = max(multiprocessing.active_children(), key=lambda child: child.pid or 0)
+        victim.kill()
+        victim.join()
+        second = collect(envs, Wanderer(1), 11, observation=first.last_observation, first_step=7)
+        finished = statistics.update(second)
+    lost = list(zip(second.final_steps[second.final_lost], second.final_environments[second.final_lost], strict=True))
+    assert lost in ([(0, 0), (0, 1)], [(0, 2), (0, 3)])
+    assert second.truncated[0].sum() == 2
+    assert finished.returns.tolist() == [10] * 4  # two go on to step 3, and two new ones begin in step 1
+    assert finished.lengths.tolist() == [10] * 4
+    assert not first.final_lost.any()
+
+
 def test_means_are_over_the_window() -> None:
     statistics = EpisodeStatistics(2, window=3)
     for reward in range(4):
@@ -97,3 +132,13 @@ def test_loaded_statistics_go_on() -> None:
     assert (one.num_episodes, one.mean_return) == (other.num_episodes, other.mean_return)
     with pytest.raises(ValueError, match="of 3 environments, here are 2"):
         EpisodeStatistics(2).load_state(one.state())
+    with pytest.raises(ValueError, match="of 3 environments, here are 3"):
+        other.load_state(EpisodeStatistics(3).state() | {"lengths": np.zeros(2, np.int64)})
+    assert all(np.array_equal(value, one.state()[key]) for key, value in other.state().items())
+
+
+def test_longest_running_episode_is_that_of_the_state() -> None:
+    statistics, rng = EpisodeStatistics(5), np.random.default_rng(0)
+    for _ in range(50):
+        statistics.step(np.ones(5), rng.random(5) < 0.2)
+        assert statistics.longest_running == statistics.state()["lengths"].max()

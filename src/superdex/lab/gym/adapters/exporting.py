@@ -9,6 +9,7 @@ import torch
 from gymnasium.spaces import Box
 from stable_baselines3.common.distributions import DiagGaussianDistribution
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.torch_layers import FlattenExtractor
 
 from superdex.lab.gym.rollouts import GaussianMlpPolicy, ObservationNormalizer
@@ -25,7 +26,7 @@ def export_actor(
 
     Raises:
         ValueError: if the policy is not a Gaussian one over `Box` actions, of linear layers with ReLU or Tanh
-            between them, on the flat observation.
+            between them, on the flat observation, which it takes as it is.
     """
     activation = policy.activation_fn
     space = policy.action_space
@@ -35,6 +36,11 @@ def export_actor(
         _refuse(f"its activation is {activation.__name__}")
     if type(policy.features_extractor) is not FlattenExtractor:
         _refuse(f"it sees observations through {type(policy.features_extractor).__name__}")
+    if policy.normalize_images and is_image_space(policy.observation_space):
+        _refuse(
+            f"it divides images, {policy.observation_space}, by 255. Sb3VecEnv(..., normalize_observations=True) gives"
+            ' it normalised ones instead, policy_kwargs={"normalize_images": False} those of the environments'
+        )
     modules = list(policy.mlp_extractor.policy_net)
     linears = [module for module in modules if isinstance(module, torch.nn.Linear)]
     if len(modules) != 2 * len(linears) or not isinstance(policy.action_net, torch.nn.Linear):
@@ -60,5 +66,5 @@ def _copied(tensor: torch.Tensor) -> np.ndarray:
 def _refuse(why: str) -> NoReturn:
     raise ValueError(
         "Batched collection needs an MlpPolicy with Gaussian actions in a Box and ReLU or Tanh between its layers:"
-        f" {why}. Use Stable-Baselines3's PPO itself, on the same Sb3VecEnv."
+        f" {why}. Or use Stable-Baselines3's PPO itself, on the same Sb3VecEnv."
     )

@@ -10,14 +10,14 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 
 from superdex.lab.gym.rollouts import ObservationNormalizer, Rollout
 
-__all__ = ["Critic", "fill"]
+__all__ = ["ActorCritic", "fill"]
 
 _CHUNK = 16384
 """Rows of one forward pass."""
 
 
-class Critic:
-    """Looks at observations as the environments gave them, through a normaliser that is held still."""
+class ActorCritic:
+    """A policy's values and log-probabilities, of observations that a normaliser brings to its scale first."""
 
     def __init__(self, policy: ActorCriticPolicy, normalizer: ObservationNormalizer | None) -> None:
         self._policy = policy
@@ -49,7 +49,7 @@ class Critic:
 def fill(
     buffer: RolloutBuffer,
     rollout: Rollout,
-    critic: Critic,
+    model: ActorCritic,
     rewards: NDArray[np.float32],
     starts: NDArray[np.bool_],
 ) -> None:
@@ -57,33 +57,35 @@ def fill(
 
     Args:
         buffer: of the rollout's size.
-        rollout: what the critic's policy did.
-        critic: gives values and log-probabilities.
+        rollout: what the policy of `model` did.
+        model: gives values and log-probabilities.
         rewards: (T, N) the rewards to learn from, which may be scaled.
         starts: (N,) whether the first step was the first of an episode.
     """
     ended = rollout.terminated | rollout.truncated
-    seen = critic.normalized(rollout.observations)
+    seen = model.normalized(rollout.observations)
     actions = rollout.actions.reshape(*ended.shape, -1)
     flat = seen.reshape(ended.size, *seen.shape[2:]), actions.reshape(ended.size, -1)
-    values, log_probs = critic.evaluate(*flat)
+    values, log_probs = model.evaluate(*flat)
     buffer.reset()
     buffer.observations = seen
     buffer.actions = actions
-    buffer.rewards = _bootstrapped(rollout, rewards, critic, buffer.gamma)
+    buffer.rewards = _bootstrapped(rollout, rewards, model, buffer.gamma)
     buffer.episode_starts[0] = starts
     buffer.episode_starts[1:] = ended[:-1]
     buffer.values = values.reshape(ended.shape)
     buffer.log_probs = log_probs.reshape(ended.shape)
-    buffer.compute_returns_and_advantage(torch.from_numpy(critic.values(rollout.last_observation)), ended[-1])
+    buffer.compute_returns_and_advantage(torch.from_numpy(model.values(rollout.last_observation)), ended[-1])
     buffer.pos, buffer.full = len(ended), True
 
 
-def _bootstrapped(rollout: Rollout, rewards: NDArray[np.float32], critic: Critic, gamma: float) -> NDArray[np.float32]:
+def _bootstrapped(
+    rollout: Rollout, rewards: NDArray[np.float32], model: ActorCritic, gamma: float
+) -> NDArray[np.float32]:
     """The rewards, with what would have come where a limit cut an episode off that the task did not end."""
     rewards = rewards.copy()
     cut = ~rollout.terminated[rollout.final_steps, rollout.final_environments]
     if cut.any():
         where = rollout.final_steps[cut], rollout.final_environments[cut]
-        rewards[where] += gamma * critic.values(rollout.final_observations[cut])
+        rewards[where] += gamma * model.values(rollout.final_observations[cut])
     return rewards

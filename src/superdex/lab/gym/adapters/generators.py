@@ -22,8 +22,15 @@ def generator_states() -> dict[str, np.ndarray]:
 
 
 def restore_generators(state: Mapping[str, np.ndarray]) -> None:
-    """Set both to what `generator_states` gave."""
+    """Set both to what `generator_states` gave; ValueError, and neither is changed, if it is not that."""
     position, has_gauss = (int(value) for value in state["generator/numpy_position"])
     gauss = float(state["generator/numpy_gauss"])
-    np.random.set_state(("MT19937", state["generator/numpy_key"], position, has_gauss, gauss))
-    torch.set_rng_state(torch.from_numpy(np.array(state["generator/torch"])))
+    for_numpy = ("MT19937", state["generator/numpy_key"], position, has_gauss, gauss)
+    for_torch = torch.from_numpy(np.array(state["generator/torch"]))
+    try:
+        np.random.RandomState().set_state(for_numpy)
+        torch.Generator().set_state(for_torch)
+    except (IndexError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"The state of a random generator is damaged, or of another version: {error}") from error
+    np.random.set_state(for_numpy)
+    torch.set_rng_state(for_torch)

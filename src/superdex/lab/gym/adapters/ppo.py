@@ -16,7 +16,8 @@ in few large passes. Then the library's `train()` learns from its own `RolloutBu
 in the same step, it does not.
 
 **Normalisation** is held still during a rollout and updated after it, so all
-values that belong together were seen on one scale.
+values that belong together were seen on one scale. With `training=False` the
+adapter's statistics are held still altogether.
 
 **Resuming.** `save` writes the policy, the optimiser and the counters;
 `training_state` gives everything else that decides the future, except for the
@@ -49,13 +50,13 @@ except ImportError as error:
     raise ImportError('BatchPPO needs torch and stable-baselines3: pip install "superdex-gym[train]"') from error
 
 from superdex.lab.gym.adapters.exporting import export_actor
-from superdex.lab.gym.adapters.filling import Critic, fill
-from superdex.lab.gym.adapters.generators import generator_states, restore_generators
+from superdex.lab.gym.adapters.filling import ActorCritic, fill
+from superdex.lab.gym.adapters.resuming import Part, captured, restore
 from superdex.lab.gym.adapters.sb3 import Sb3VecEnv
-from superdex.lab.gym.adapters.soundness import diverged, wrong_policy, wrong_rollout
+from superdex.lab.gym.adapters.soundness import diverged, not_learnable, wrong_policy
 from superdex.lab.gym.rollouts import EpisodeStatistics, FinishedEpisodes, GaussianMlpPolicy, RewardScaler, Rollout
-from superdex.lab.gym.rollouts.collecting import NonFiniteActionsError
-from superdex.lab.gym.rollouts.normalizing import ObservationNormalizer
+from superdex.lab.gym.rollouts.collecting import NonFiniteActionsError, NonFiniteObservationError
+from superdex.lab.gym.rollouts.soundness import wrong_rollout
 
 __all__ = ["BatchPPO"]
 
@@ -136,27 +137,30 @@ class BatchPPO(PPO):
 
         Between two iterations everything is at rest: save, evaluate, or leave the loop. Schedules follow
         `num_timesteps / total_timesteps` at the start of an iteration: the first learns at the full rate and
-        the last at a positive one. A resumed training passes the same total.
+        the last at a positive one. A resumed training passes the same total. `verbose` and `tensorboard_log`
+        show what they show of `learn`, in every iteration.
 
         Raises:
             TrainingDiverged: (in `adapters.errors`) instead of yielding a policy that is not finite.
         """
-        _, callback = self._setup_learn(total_timesteps - self.num_timesteps, callback, reset_num_timesteps=False)
+        new = self._last_obs is None and not self.num_timesteps  # its log begins a directory, others go on in theirs
+        _, callback = self._setup_learn(total_timesteps - self.num_timesteps, callback, new, "PPO")
         callback.on_training_start(locals(), globals())
         try:
             while self.num_timesteps < total_timesteps:
                 if not self.collect_rollouts(self.adapter, callback, self.rollout_buffer, self.n_steps):
                     return
                 self._update_current_progress_remaining(self.num_timesteps, total_timesteps)
+                self.dump_logs(self.iteration + 1)
                 self.train()
                 yield self.iteration
         finally:
             callback.on_training_end()
 
     def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
-        self.adapter.training = False  # the statistics take in whole rollouts
         before = self.adapter.last_observation
-        result = super()._setup_learn(*args, **kwargs)
+        with self.adapter.held_statistics():  # they take in whole rollouts, of which a reset's observation is part
+            result = super()._setup_learn(*args, **kwargs)
         if self.adapter.last_observation is not before:
             self._begin_episodes()
         return result
@@ -191,6 +195,8 @@ class BatchPPO(PPO):
         start = time.perf_counter()
         try:
             rollout = self.adapter.collect(self.actor(), n_rollout_steps, first_step=self.control_steps)
+        except NonFiniteObservationError as error:
+            raise not_learnable(self.num_timesteps, str(error).rstrip(".")) from error
         except NonFiniteActionsError as error:
             raise diverged(self.num_timesteps, str(error).rstrip(".")) from error
         self.last_stepping_seconds = time.perf_counter() - start
@@ -205,7 +211,7 @@ class BatchPPO(PPO):
             self.ep_info_buffer.extend({"r": float(r), "l": int(n)} for r, n in zip(*self.finished, strict=True))
             goes_on = self._tell(callback, rollout)
             self._fill(rollout_buffer, rollout, starts)
-            if self.adapter.normalizer is not None:
+            if self.adapter.normalizer is not None and self.adapter.training:
                 self.adapter.normalizer.update(rollout.observations)
             if goes_on:
                 callback.on_rollout_end()
@@ -223,7 +229,7 @@ class BatchPPO(PPO):
             except ValueError as error:  # what torch's distributions raise on NaN
                 raise diverged(self.num_timesteps, str(error).splitlines()[0]) from error
             assert isinstance(self._last_obs, np.ndarray)
-            seen = Critic(self.policy, self.adapter.normalizer).normalized(self._last_obs)
+            seen = ActorCritic(self.policy, self.adapter.normalizer).normalized(self._last_obs)
             if wrong := wrong_policy(self.policy, seen, self.logger.name_to_value["train/loss"]):
                 raise diverged(self.num_timesteps, wrong)
             self.iteration += 1
@@ -251,10 +257,10 @@ class BatchPPO(PPO):
 
     def _fill(self, buffer: RolloutBuffer, rollout: Rollout, starts: NDArray[np.bool_]) -> None:
         if wrong := wrong_rollout(rollout, self.control_steps - rollout.num_steps):
-            raise diverged(self.num_timesteps, wrong)
+            raise not_learnable(self.num_timesteps, wrong)
         scaler = self.reward_scaler
         rewards = rollout.rewards if scaler is None else scaler.scale(rollout)
-        fill(buffer, rollout, Critic(self.policy, self.adapter.normalizer), rewards, starts)
+        fill(buffer, rollout, ActorCritic(self.policy, self.adapter.normalizer), rewards, starts)
         if not np.isfinite(buffer.advantages).all():
             raise diverged(self.num_timesteps, "value estimates hold NaN or infinity")
 
@@ -262,32 +268,25 @@ class BatchPPO(PPO):
         """What decides the future beside `save()` and the environments' state, as plain arrays for `np.savez`."""
         if self._last_obs is None:
             raise RuntimeError("There is nothing to resume before the first iteration.")
-        state = {"last_observation": self._last_obs, "last_episode_starts": self._last_episode_starts}
-        for name, part in self._parts().items():
-            state |= {f"{name}/{key}": value for key, value in part.state().items()}
-        return {key: np.array(value) for key, value in (state | generator_states()).items()}
+        starts = np.array(self._last_episode_starts)
+        return {"last_observation": np.array(self._last_obs), "last_episode_starts": starts, **captured(self._parts())}
 
     def load_training_state(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a `training_state()`, after `load()` and the environments' `restore_state()`.
 
         Raises:
-            ValueError: if it is of another number of environments, or normalises what this does not.
+            ValueError: if it is of other environments, or normalises what this does not.
+            KeyError: if it is not complete. Nothing has changed then, either.
         """
-        parts = self._parts()
-        found = {key.partition("/")[0] for key in state if "/" in key}
-        if found != parts.keys() | {"generator"}:
-            raise ValueError(
-                f"The state has {sorted(found - {'generator'})}, this training {sorted(parts)}: make the adapter and"
-                " load the policy with the normalisation that they were saved with."
-            )
-        for name, part in parts.items():
-            prefix = f"{name}/"
-            part.load_state({key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)})
-        self.adapter.last_observation = self._last_obs = np.array(state["last_observation"])
-        self._last_episode_starts = np.array(state["last_episode_starts"])
-        restore_generators(state)
+        observation, starts = np.array(state["last_observation"]), np.array(state["last_episode_starts"])
+        shape = self.adapter.envs.observation_space.shape
+        if observation.shape != shape or starts.shape != shape[:1]:
+            raise ValueError(f"The state is of observations of shape {observation.shape}, these are of shape {shape}.")
+        restore(self._parts(), state)
+        self.adapter.last_observation = self._last_obs = observation
+        self._last_episode_starts = starts
 
-    def _parts(self) -> dict[str, EpisodeStatistics | ObservationNormalizer | RewardScaler]:
+    def _parts(self) -> dict[str, Part]:
         """What keeps state of its own."""
         parts = {
             "statistics": self.statistics,

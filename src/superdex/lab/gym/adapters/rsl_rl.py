@@ -17,6 +17,7 @@ Needs rsl-rl: `pip install "superdex-gym[guests]"`.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -59,15 +60,26 @@ class RslRlVecEnv:
         self._observation, _ = envs.reset(seed=seed)
         self._episode_steps = torch.zeros(self.num_envs, dtype=torch.long)
 
-    @property
+    @cached_property
     def cfg(self) -> Any:
         """The configuration of environment 0, which rsl-rl's loggers store; an empty dict if it has none."""
-        return self.envs.get_attr("cfg")[0] if self.envs.call("has_wrapper_attr", "cfg")[0] else {}
+        (known,) = self.envs.call_on([0], "has_wrapper_attr", "cfg")
+        return self.envs.call_on([0], "get_wrapper_attr", "cfg")[0] if known else {}
 
     @property
     def max_episode_length(self) -> int:
-        """The task's `steps_per_episode`; -1 where there is no such limit."""
-        return getattr(self.cfg, "steps_per_episode", -1)
+        """The task's `steps_per_episode`. rsl-rl asks for it to draw random points of the time limit.
+
+        Raises:
+            ValueError: if the task has no such limit.
+        """
+        limit = getattr(self.cfg, "steps_per_episode", -1)
+        if limit < 1:
+            raise ValueError(
+                "Episodes cannot begin at random points of a time limit that the task does not have. Give it one"
+                " (steps_per_episode=1000), or call learn(..., init_at_random_ep_len=False)."
+            )
+        return limit
 
     @property
     def episode_length_buf(self) -> torch.Tensor:

@@ -12,6 +12,11 @@ mean return is in the library's own logs. Two things differ, for speed:
   cannot be written to. Infos of single steps are to be had from `envs` itself.
 - Observations can be normalised here, over the whole batch at once, as
   `VecNormalize` does it: statistics take in every step while `training` is True.
+  This is for learners that use each rollout once: PPO, A2C. Those with a replay
+  buffer (SAC, TD3, DDPG) keep observations as they were and normalise what they
+  draw by the present statistics, for which they look for a `VecNormalize`. So
+  give them one: `VecNormalize(Sb3VecEnv(envs))`. With `normalize_observations`
+  they would mix observations of old and new scales.
 
 A policy acts on the statistics that it was trained with. The library cannot tell
 these apart, so environments to evaluate in are given those of the training:
@@ -24,7 +29,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,7 +40,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from superdex.lab.gym.rollouts import EpisodeStatistics, ObservationNormalizer, Policy, Rollout, collect
-from superdex.lab.gym.rollouts.collecting import final_observations, require_same_step
+from superdex.lab.gym.rollouts.collecting import final_observations, lost_episodes, require_same_step
 from superdex.lab.gym.vector.base import BatchedVectorEnv
 
 try:
@@ -79,11 +85,12 @@ class Sb3VecEnv(VecEnv):
 
         Args:
             envs: made with `autoreset_mode=AutoresetMode.SAME_STEP`.
-            normalize_observations: whether to bring observations to mean 0 and variance 1, in float32.
+            normalize_observations: whether to bring observations to mean 0 and variance 1, in float32; for
+                on-policy learners only, see the module's docstring.
             clip_observations: largest size of a normalised observation.
             normalizer: normalises observations instead of a new one, with its own `clip`: that of another
                 adapter, which shares it from now on.
-            training: whether steps and resets update the statistics of normalisation.
+            training: whether steps and resets update the statistics of normalisation (in `BatchPPO`: rollouts).
 
         Raises:
             ValueError: if `envs` resets in another mode, or `normalizer` is of other observations.
@@ -91,6 +98,8 @@ class Sb3VecEnv(VecEnv):
         require_same_step(envs, "Sb3VecEnv")
         self.envs = envs
         self.training = training
+        """Whether the statistics of normalisation still learn; may be changed at any time."""
+        self._held = False
         space = envs.single_observation_space
         if normalizer is None and normalize_observations:
             normalizer = ObservationNormalizer(space.shape, clip=clip_observations)
@@ -132,20 +141,23 @@ class Sb3VecEnv(VecEnv):
         observation, rewards, terminated, truncated, info = self.envs.step(actions)
         observation = self._processed(observation)
         dones = terminated | truncated
-        finished = self._episodes.step(rewards, dones)
         infos: list[dict[str, Any]] = [_NO_INFO] * self.num_envs
         rows = np.flatnonzero(dones)
+        lost = np.zeros_like(dones)
         if rows.size:
+            lost[rows] = lost_episodes(info, rows)
             finals = self._normalized(final_observations(info, rows))
-            seconds = round(time.time() - self._start, 6)
-            for row, final, episode_return, length in zip(rows.tolist(), finals, *finished, strict=True):
+            for row, final in zip(rows.tolist(), finals, strict=True):
                 infos[row] = {
                     **_row_of(info["final_info"], row),
                     "TimeLimit.truncated": bool(truncated[row] and not terminated[row]),
                     "terminal_observation": final,
-                    "episode": {"r": round(float(episode_return), 6), "l": int(length), "t": seconds},
                 }
                 self.reset_infos[row] = _row_of(info, row, without=("final_obs", "final_info"))
+        finished = self._episodes.step(rewards, dones, lost)
+        seconds = round(time.time() - self._start, 6)
+        for row, episode_return, length in zip(np.flatnonzero(dones & ~lost), *finished, strict=True):
+            infos[row]["episode"] = {"r": round(float(episode_return), 6), "l": int(length), "t": seconds}
         return observation, rewards.astype(np.float32), dones, infos
 
     def collect(self, policy: Policy, num_steps: int, *, first_step: int = 0) -> Rollout:
@@ -168,6 +180,15 @@ class Sb3VecEnv(VecEnv):
         self._episodes.update(rollout)
         return rollout
 
+    @contextmanager
+    def held_statistics(self) -> Iterator[None]:
+        """Within the block, steps and resets leave the statistics of normalisation alone."""
+        before, self._held = self._held, True
+        try:
+            yield
+        finally:
+            self._held = before
+
     def save_normalizer(self, path: str | Path) -> None:
         """Write the statistics of normalisation as an `.npz` file; it belongs to the policy."""
         np.savez(path, **self._require_normalizer().state())  # type: ignore[arg-type]
@@ -178,15 +199,19 @@ class Sb3VecEnv(VecEnv):
             self._require_normalizer().load_state(state)
 
     def get_attr(self, attr_name: str, indices: _Indices = None) -> list[Any]:
-        """The attribute of the environments, or of those at `indices`."""
-        return list(self.envs.call_on(self._chosen(indices), attr_name))
+        """The attribute of the environments, or of those at `indices`; a method is not called."""
+        return list(self.envs.call_on(self._chosen(indices), "get_wrapper_attr", attr_name))
+
+    def has_attr(self, attr_name: str) -> bool:
+        """Whether all environments have the attribute."""
+        return all(self.envs.call("has_wrapper_attr", attr_name))
 
     def set_attr(self, attr_name: str, value: Any, indices: _Indices = None) -> None:
         """Set the attribute of the environments, or of those at `indices`, to `value`."""
         if indices is None:
             values = [value] * self.num_envs
         else:
-            values = list(self.envs.get_attr(attr_name))
+            values = self.get_attr(attr_name)
             for index in self._get_indices(indices):
                 values[index] = value
         self.envs.set_attr(attr_name, values)
@@ -232,7 +257,7 @@ class Sb3VecEnv(VecEnv):
         if not self.envs.copy:
             observation = observation.copy()  # the learner keeps it across the next step, which overwrites it
         self.last_observation = observation
-        if self.normalizer is not None and self.training:
+        if self.normalizer is not None and self.training and not self._held:
             self.normalizer.update(observation)
         return self._normalized(observation)
 

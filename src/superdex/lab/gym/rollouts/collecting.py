@@ -1,4 +1,8 @@
-"""Collecting rollouts: a policy acts in a vector environment for some steps, without copies in between."""
+"""Collecting rollouts: a policy acts in a vector environment for some steps.
+
+A step's observations, actions and results are copied once, into the arrays of the whole rollout, of which the
+policy sees one row at a time.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,27 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from superdex.lab.gym.rollouts.rollout import Policy, Rollout
+from superdex.lab.gym.rollouts.soundness import wrong_observation
 from superdex.lab.gym.vector.base import BatchedVectorEnv
 from superdex.lab.gym.vector.infos import FINAL_OBS
+from superdex.lab.gym.vector.recovery import RESTARTED
 
-__all__ = ["NonFiniteActionsError", "collect", "final_observations", "require_same_step"]
+__all__ = [
+    "NonFiniteActionsError",
+    "NonFiniteObservationError",
+    "collect",
+    "final_observations",
+    "lost_episodes",
+    "require_same_step",
+]
 
 
 class NonFiniteActionsError(ValueError):
-    """A policy gave NaN or infinity."""
+    """A policy gave NaN or infinity for observations that were sound."""
+
+
+class NonFiniteObservationError(ValueError):
+    """A policy gave NaN or infinity because it was given an observation that is no number."""
 
 
 def collect(
@@ -41,7 +58,9 @@ def collect(
 
     Raises:
         ValueError: if `envs` resets in another mode, an argument does not fit it, or the policy gives
-            actions of another shape or dtype, or (`NonFiniteActionsError`) NaN. The steps before were taken then.
+            actions of another shape or dtype. If it gives NaN or infinity, `NonFiniteObservationError` names
+            the environment whose observation is to blame, or `NonFiniteActionsError` the rows where no
+            observation is. The steps before were taken then.
     """
     require_same_step(envs, "collect()")
     environments = _check_arguments(envs, num_steps, observation, environments)
@@ -51,14 +70,17 @@ def collect(
     rewards = np.empty(shape, np.float32)
     terminated, truncated = np.empty(shape, np.bool_), np.empty(shape, np.bool_)
     finals: list[np.ndarray] = []
+    lost: list[NDArray[np.bool_]] = []
     for t in range(num_steps):
         observations[t] = observation
-        actions[t] = _checked(policy(observations[t], first_step + t, environments), envs, first_step + t)
+        actions[t] = _checked(policy(observations[t], first_step + t, environments), envs)
+        _require_finite(actions[t], observations[t], first_step + t, environments)
         clipped = np.clip(actions[t], space.low, space.high)
         observation, rewards[t], terminated[t], truncated[t], info = envs.step(clipped)
         rows = np.flatnonzero(terminated[t] | truncated[t])
         if rows.size:
             finals.append(final_observations(info, rows))
+            lost.append(lost_episodes(info, rows))
     final_steps, final_environments = np.nonzero(terminated | truncated)
     return Rollout(
         observations=observations,
@@ -70,6 +92,7 @@ def collect(
         final_steps=final_steps,
         final_environments=final_environments,
         final_observations=np.concatenate(finals) if finals else observations[0, :0].copy(),
+        final_lost=np.concatenate(lost) if lost else np.zeros(0, np.bool_),
         restarted=np.zeros(envs.num_envs, np.bool_),
     )
 
@@ -78,6 +101,14 @@ def final_observations(info: dict[str, Any], rows: NDArray[np.int64]) -> np.ndar
     """(k, *observation_shape): the last observations of the episodes that ended, from the infos of a step."""
     assert info[f"_{FINAL_OBS}"][rows].all()
     return np.stack(info[FINAL_OBS][rows])
+
+
+def lost_episodes(info: dict[str, Any], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(k,): whether the episodes that ended, from the infos of a step, were lost with the worker that played them."""
+    reasons = info["final_info"].get("truncated_reason")
+    if reasons is None:
+        return np.zeros(len(rows), np.bool_)
+    return np.array([isinstance(reason, str) and reason == RESTARTED for reason in reasons[rows]], np.bool_)
 
 
 def require_same_step(envs: BatchedVectorEnv, user: str) -> None:
@@ -111,7 +142,7 @@ def _check_arguments(
     return environments
 
 
-def _checked(actions: Any, envs: BatchedVectorEnv, step: int) -> np.ndarray:
+def _checked(actions: Any, envs: BatchedVectorEnv) -> np.ndarray:
     """The policy's `actions`, if they can be put into an array of the action space's dtype."""
     space = envs.action_space
     if not isinstance(actions, np.ndarray) or actions.shape != space.shape:
@@ -119,10 +150,17 @@ def _checked(actions: Any, envs: BatchedVectorEnv, step: int) -> np.ndarray:
         raise ValueError(f"The policy must give an array of shape {space.shape}, one row per environment, got {got}.")
     if not np.can_cast(actions.dtype, space.dtype, "same_kind"):
         raise ValueError(f"The policy must give actions of dtype {space.dtype}, got {actions.dtype}.")
-    if actions.dtype.kind == "f" and not np.isfinite(actions).all():
-        bad = np.flatnonzero(~np.isfinite(actions).reshape(len(actions), -1).all(axis=1))[:10].tolist()
-        raise NonFiniteActionsError(
-            f"The policy gave NaN or infinity in step {step}, first for rows {bad}. Its weights or its observations"
-            " are damaged."
-        )
     return actions
+
+
+def _require_finite(actions: np.ndarray, observation: np.ndarray, step: int, environments: slice) -> None:
+    """Raise unless all actions are finite: about the observations where one of these is no number."""
+    if np.isfinite(actions).all():
+        return
+    if (wrong := wrong_observation(observation, step, environments.start)) is not None:
+        raise NonFiniteObservationError(f"{wrong}.")
+    bad = np.flatnonzero(~np.isfinite(actions).reshape(len(actions), -1).all(axis=1)) + environments.start
+    raise NonFiniteActionsError(
+        f"The policy gave NaN or infinity in step {step}, for environments {bad[:10].tolist()}"
+        f"{' and others' if len(bad) > 10 else ''}. Their observations are finite: the policy's weights are damaged."
+    )

@@ -67,12 +67,12 @@ class RunningMoments:
         """Continue from a `state()`.
 
         Raises:
-            ValueError: if it is of rows of another shape.
+            ValueError: if it is of rows of another shape; nothing changes then.
         """
-        if state["mean"].shape != self.mean.shape:
-            raise ValueError(f"The state is of rows of shape {state['mean'].shape}, these are {self.mean.shape}.")
-        self.mean, self.variance = np.array(state["mean"]), np.array(state["variance"])
-        self.count = int(state["count"])
+        mean, variance, count = np.array(state["mean"]), np.array(state["variance"]), int(state["count"])
+        if {mean.shape, variance.shape} != {self.mean.shape}:
+            raise ValueError(f"The state is of rows of shape {mean.shape}, these are {self.mean.shape}.")
+        self.mean, self.variance, self.count = mean, variance, count
 
 
 class ObservationNormalizer(RunningMoments):
@@ -99,7 +99,11 @@ class ObservationNormalizer(RunningMoments):
 
 
 class RewardScaler:
-    """Divides rewards by the running standard deviation of the discounted return, and keeps their sign."""
+    """Divides rewards by the running standard deviation of the discounted return, and clips them to +-`clip`.
+
+    Nothing is subtracted: a reward keeps its sign. But a rare reward of more than `clip` deviations of
+    the return loses its size, and a task whose point is such rewards is then another one.
+    """
 
     def __init__(self, num_envs: int, gamma: float, *, clip: float = 10.0, epsilon: float = 1e-8) -> None:
         """`gamma`: the learner's discount; `clip`: largest size of a scaled reward."""

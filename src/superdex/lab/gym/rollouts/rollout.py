@@ -52,6 +52,9 @@ class Rollout:
     """(k,): whose episode it was."""
     final_observations: np.ndarray
     """(k, *observation_shape): the last observation of each episode."""
+    final_lost: NDArray[np.bool_]
+    """(k,): the episode did not end by itself. Its worker died in that step, which gave the reward 0 and the last
+    observation that was known; `truncated` is set."""
     restarted: NDArray[np.bool_]
     """(N,): environments that were begun anew before the rollout, because their worker had died; the
     episodes that they were in never end."""
@@ -92,6 +95,7 @@ class Rollout:
             final_steps=steps[order],
             final_environments=environments[order],
             final_observations=np.concatenate([part.final_observations for part in fragments])[order],
+            final_lost=np.concatenate([part.final_lost for part in fragments])[order],
         )
 
 
