@@ -11,9 +11,9 @@ from rich.table import Table
 
 from superdex.lab.apps.checking import nearest
 from superdex.lab.apps.errors import UserError
-from superdex.lab.apps.options import TaskName, shown
+from superdex.lab.apps.options import CfgOption, TaskName, shown
 from superdex.lab.apps.tables import make_console, make_table
-from superdex.lab.apps.tasks import CfgOption, configured_task
+from superdex.lab.apps.tasks import configured_task
 from superdex.lab.gym.testing import CHECKS, Verdict, check_task
 
 __all__ = ["Check"]

@@ -13,6 +13,7 @@ from superdex.lab.apps.errors import UserError
 
 __all__ = [
     "TASK_HELP",
+    "CfgOption",
     "OutputFile",
     "Seconds",
     "TaskName",
@@ -39,6 +40,8 @@ TASK_HELP = (
 """How a task may be named, for the help of options that take one."""
 TaskName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK", help=TASK_HELP)]
 """What `superdex.lab.apps.tasks.find_task` takes."""
+CfgOption = Annotated[tuple[str, ...], shown("FIELD=VALUE [...]", "none")]
+"""Fields of a task's configuration, for `superdex.lab.apps.tasks.configured_task`."""
 Seconds = Annotated[float, tyro.conf.arg(metavar="S")]
 """A duration [s]."""
 OutputFile = Annotated[Path | None, shown("FILE", "none")]

@@ -18,6 +18,7 @@ from superdex.lab.apps.counts import Count, Number
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.failure import guarded
 from superdex.lab.apps.options import (
+    CfgOption,
     OutputFile,
     TaskName,
     require_at_least,
@@ -27,7 +28,7 @@ from superdex.lab.apps.options import (
 )
 from superdex.lab.apps.recording import check_camera, check_video_path, film, tile_size
 from superdex.lab.apps.tables import make_console, make_table, print_line
-from superdex.lab.apps.tasks import CfgOption, Task, configured_task
+from superdex.lab.apps.tasks import Task, configured_task
 from superdex.lab.apps.video import caption, tile
 from superdex.lab.gym.utils.vector import SceneVectorEnv
 from superdex.physics.rendering import Frame, RenderingError, RenderQuality

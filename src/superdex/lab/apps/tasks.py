@@ -23,9 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from superdex.lab.apps.checking import nearest
 from superdex.lab.apps.errors import UserError
@@ -35,7 +33,6 @@ from superdex.lab.gym.envs import MochiEnv
 from superdex.lab.gym.registration import NAMESPACE
 
 __all__ = [
-    "CfgOption",
     "Task",
     "all_tasks",
     "configured_task",
@@ -44,9 +41,6 @@ __all__ = [
     "parse_cfg",
     "task_of_class",
 ]
-
-CfgOption = Annotated[tuple[str, ...], tyro.conf.arg(metavar="FIELD=VALUE [...]", help_behavior_hint="(default: none)")]
-"""The option by which a command takes configuration fields."""
 
 
 @dataclass(frozen=True)

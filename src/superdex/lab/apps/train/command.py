@@ -11,8 +11,8 @@ import tyro
 from superdex.lab.apps.counts import Count
 from superdex.lab.apps.errors import UserError
 from superdex.lab.apps.failure import guarded
-from superdex.lab.apps.options import TASK_HELP, shown
-from superdex.lab.apps.tasks import CfgOption, Task, all_tasks, configured_task, find_task, parse_cfg
+from superdex.lab.apps.options import TASK_HELP, CfgOption, shown
+from superdex.lab.apps.tasks import Task, all_tasks, configured_task, find_task, parse_cfg
 from superdex.lab.apps.train.config import TrainConfig
 from superdex.lab.apps.train.launch import resume, train
 from superdex.lab.apps.train.recipe import RecipeOptions
