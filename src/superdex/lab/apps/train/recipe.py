@@ -65,7 +65,7 @@ class Recipe:
     normalize_observations: bool = True
     """Whether observations are shifted and scaled by their running mean and standard deviation."""
     normalize_rewards: bool = True
-    """Whether rewards are divided by the running standard deviation of the discounted return."""
+    """Whether rewards are divided by the running deviation of the discounted return, and clipped to 10 of it."""
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(Recipe).items():

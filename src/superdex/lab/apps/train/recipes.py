@@ -6,7 +6,7 @@
 Registered tasks of ours are in the table. A class of one's own says how it differs from the default
 as data: `hyperparameters = {"gamma": 0.98, "total_steps": 1_000_000}`.
 
-What suits CPUs: many environments, small ReLU networks, a few epochs and
+What suits CPUs: many environments, small networks, a few epochs and
 few large minibatches, so that learning takes no longer than stepping does.
 """
 
@@ -28,10 +28,16 @@ RECIPES: dict[str, Recipe] = {
     "AntNoContact": Recipe(total_steps=15_000_000, log_std_init=-1.0),
     "CartPole": _CART_POLE,
     "CartPoleActuateOnPole": _CART_POLE,
-    # what a stride is worth shows within a second (20 steps); with the longer horizon and more noise it settles for a
-    # slower gait
+    # what a stride is worth shows within a second (20 steps); with the longer horizon, more noise or ReLU it settles
+    # for a slower gait
     "HalfCheetah": Recipe(
-        total_steps=50_000_000, gamma=0.98, log_std_init=-1.0, n_epochs=5, n_minibatches=8, learning_rate=3e-4
+        total_steps=50_000_000,
+        gamma=0.98,
+        log_std_init=-1.0,
+        n_epochs=5,
+        n_minibatches=8,
+        learning_rate=3e-4,
+        activation="tanh",
     ),
 }
 _DEFAULT = Recipe()
