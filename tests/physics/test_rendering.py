@@ -19,6 +19,7 @@ import pytest
 from superdex.physics import Scene
 from superdex.physics.rendering import Renderer, View, Viewer, backend_name, shared_renderer, viewer
 from superdex.physics.rendering import renderer as rendering_module
+from superdex.physics.rendering.renderer import Simulated
 
 SIZE = (64, 48)
 RED, BLUE = 0, 2
@@ -165,13 +166,67 @@ class TestCameras:
         [
             ("rear", "no camera 'rear'; it has front"),
             (View(distance=1, follows="bal"), "no body 'bal'; it has world, ball"),
+            (View(distance=1, follows=2), "no body 2: its bodies are numbered from 0 to 1"),
+            (View(distance=1, follows=-1), "no body -1: its bodies are numbered from 0 to 1"),
         ],
     )
-    def test_unknown_names_are_refused(
+    def test_unknown_bodies_and_cameras_are_refused(
         self, scene: Scene, renderer: Renderer, camera: str | View, message: str
     ) -> None:
         with pytest.raises(ValueError, match=message):
             renderer.render(scene.initial_state, camera=camera)
+
+
+WALKER = """
+<mujoco>
+  <statistic extent="3" center="0 0 1"/>
+  <worldbody>
+    <body name="trunk" pos="0 0 1">
+      <freejoint/>
+      <camera name="track" mode="trackcom" pos="0 -3 0" xyaxes="1 0 0 0 0 1"/>
+      <geom size="0.2" mass="2"/>
+      <body name="arm" pos="0.5 0 0">
+        <joint axis="0 1 0"/>
+        <geom type="capsule" fromto="0 0 0 0.5 0 0" size="0.05" mass="1"/>
+      </body>
+    </body>
+  </worldbody>
+</mujoco>"""
+
+
+class TestParameters:
+    """Fields that differ from the model's, and all that MuJoCo computes from them."""
+
+    @staticmethod
+    def constants(model: mujoco.MjModel) -> dict[str, np.ndarray]:
+        fields = {name: getattr(model, name) for name in dir(model) if not name.startswith("_")}
+        found = {name: value.copy() for name, value in fields.items() if isinstance(value, np.ndarray)}
+        return found | {"extent": np.array(model.stat.extent), "center": model.stat.center.copy()}
+
+    def test_what_follows_from_them_follows_and_is_undone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        scene = Scene("walker", mujoco.MjModel.from_xml_string(WALKER))
+        computed: list[int] = []
+        set_const = mujoco.mj_setConst
+        monkeypatch.setattr(mujoco, "mj_setConst", lambda *given: (computed.append(1), set_const(*given)))
+        shown = Simulated(scene.simulated_model)
+        usual, state = self.constants(shown.model), scene.initial_state.copy()
+        state[1] = 50.0
+        heavy, light = (scene.model.body_mass * factors for factors in ([1, 1, 5], [1, 3, 0.1]))
+        for mass, times in ((heavy, 1), (heavy.copy(), 1), (light, 2), (heavy, 3), (heavy, 3)):
+            shown.put(state, {"body_mass": mass, "opt.gravity": np.zeros(3)})
+            assert len(computed) == times
+            trunk, arm = (shown.data.xipos[shown.model.body(name).id] for name in ("trunk", "arm"))
+            centre = (mass[1] * trunk + mass[2] * arm) / (mass[1] + mass[2])
+            np.testing.assert_allclose(shown.data.subtree_com[1], centre)
+            np.testing.assert_allclose(shown.data.cam_xpos[0], centre + shown.model.cam_poscom0[0])
+            assert np.array_equal(shown.data.qpos, state[1 : 1 + scene.model.nq])
+            assert shown.data.time == state[0]
+        for _ in range(2):
+            shown.put(state)
+            assert len(computed) == 4
+            assert self.constants(shown.model).keys() == usual.keys()
+            for name, value in self.constants(shown.model).items():
+                assert np.array_equal(value, usual[name], equal_nan=value.dtype.kind == "f"), name
 
 
 class TestLifetime:

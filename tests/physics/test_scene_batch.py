@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import mujoco
@@ -211,6 +215,46 @@ def test_sleeping_rows_reset_like_new_ones() -> None:
     batch.step(100)
     fresh.step(100)
     assert np.array_equal(batch.state[1], fresh.state[1])
+
+
+FORKING = """
+    import os, signal, mujoco
+    from superdex.physics import Scene
+    scene = Scene("ball", mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"))
+    batch, alone = scene.make_batch(64, num_threads=2), scene.make_batch(64, num_threads=1)
+    row = batch.row(3)
+    batch.step()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a child that hangs
+        for call in (batch.step, batch.forward, row.step, lambda: batch.step(1, rows=slice(0, 1))):
+            try:
+                call()
+                print("not refused")
+            except RuntimeError as error:
+                print(error)
+        alone.step(5)
+        own = scene.make_batch(64, num_threads=2)
+        own.step(5)
+        assert (own.state == alone.state).all()
+        del batch, row  # which MuJoCo would wait for, here and at the exit
+    else:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        batch.step(4)
+        alone.step(5)
+        assert (batch.state == alone.state).all()
+"""
+
+
+def test_a_forked_child_is_refused_a_batch_with_threads_and_ends_well() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+    script = [sys.executable, "-c", textwrap.dedent(FORKING)]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 4
+    assert all("is a fork" in line and "one that made the batch of scene 'ball'" in line for line in lines)
 
 
 class TestDiverged:

@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from superdex.lab.gym.envs import EnvState
-from superdex.lab.gym.utils.vector import BatchedStepResult, HybridVectorEnv
+from superdex.lab.gym.utils.vector import BatchedStepResult, HybridVectorEnv, RestartUntoldError
 from tests.lab.gym.vector.comparing import assert_same
 from tests.soak.setups import Setup
 
@@ -40,6 +40,8 @@ class Pair:
         self.untold = np.zeros(setup.num_envs, np.bool_)
         """(num_envs,) of those, whose end no step has told so far."""
         self.ended = np.zeros(setup.num_envs, np.bool_)
+        self._over = np.zeros(setup.num_envs, np.bool_)
+        """(num_envs,) in NEXT_STEP mode: which the next step of the first resets."""
         self._restarts = self._worker_restarts()
         self._last = np.zeros(self.env.observation_space.shape, self.env.observation_space.dtype)
         self._kept: list[tuple[Any, Any]] = []
@@ -59,7 +61,8 @@ class Pair:
         seeds = [seed] * self.setup.num_envs if seed is None or isinstance(seed, int) else seed
         self.touched[[entry is not None for entry in seeds]] = False
         self.untold[:] = False
-        self.ended[slice(None) if mask is None else mask] = False
+        for flags in (self.ended, self._over):
+            flags[slice(None) if mask is None else mask] = False
         self._compare(result[:1], expected[:1], result[1], expected[1], "reset")
         self._keep(result)
         self.counts["resets"] += 1
@@ -74,6 +77,8 @@ class Pair:
             self._check_told(result, told)
         self._compare(result[:4], expected[:4], result.info, expected[4], "step")
         self.ended = result.terminated | result.truncated | expected[2] | expected[3]
+        if self.setup.mode is AutoresetMode.NEXT_STEP:
+            self._over = result.terminated | result.truncated
         self._keep(tuple(result))
         self.counts["steps"] += 1
         self.counts["environment steps"] += self.setup.num_envs
@@ -116,8 +121,17 @@ class Pair:
             assert_same(list(got), values, f"attribute {name}")
 
     def capture(self) -> EnvState:
-        """The state of the first; that of the twin is the same."""
-        state = self.env.capture_state()
+        """The state of the first; that of the twin is the same.
+
+        Raises:
+            RestartUntoldError: if no step has told so far that episodes ended with a worker.
+        """
+        try:
+            state = self.env.capture_state()
+        except RestartUntoldError:
+            self.untold |= self._notice_restarts()
+            assert self.untold.any()
+            raise
         self.untold |= self._notice_restarts()
         own = self.twin.capture_state()
         rows = ~self.touched
@@ -137,15 +151,15 @@ class Pair:
         self.twin.restore_state(state)
         self.touched[:] = self.untold[:] = False
         self.ended = state.pending.copy()
+        if self.setup.mode is AutoresetMode.NEXT_STEP:
+            self._over = state.pending.copy()
 
     def reunite(self) -> None:
         """Let the twin continue where the first is, so that all environments are compared again."""
-        if self.setup.foreign or not self.touched.any():
+        if self.setup.foreign or not self.touched.any() or self.untold.any():
             return
-        state = self.capture()
-        if not self.untold.any():
-            self.twin.restore_state(state)
-            self.touched[:] = False
+        self.twin.restore_state(self.capture())
+        self.touched[:] = False
 
     def close(self) -> None:
         """Close both."""
@@ -176,10 +190,13 @@ class Pair:
         assert_same(_restricted(info, rows), _restricted(expected_info, rows), f"{what} info")
 
     def _check_told(self, result: BatchedStepResult, told: NDArray[np.bool_]) -> None:
-        """The step in which a worker's death shows."""
-        assert result.truncated[told].all()
+        """The step in which a worker's death shows; an episode that had ended before is reset as usual."""
+        assert (result.truncated[told] == ~self._over[told]).all()
         assert not result.terminated[told].any()
         assert (result.reward[told] == 0).all()
+        told = told & ~self._over
+        if not told.any():
+            return
         info, last = result.info, result.observation
         if self.setup.mode is AutoresetMode.SAME_STEP:
             assert info["_final_obs"][told].all()

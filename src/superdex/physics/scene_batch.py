@@ -12,13 +12,14 @@ results do not depend on the number of threads or on the other rows.
 
 A `SceneBatch` is a run of consecutive rows of one `mujoco.batch.Batch`, the
 whole of it or a part, so that thousands of environments that are stepped alone
-can share one.
+can share one. If it has several threads, a forked child cannot use it (RuntimeError).
 """
 
 from __future__ import annotations
 
 import difflib
 import math
+import os
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ import numpy as np
 from mujoco import batch as mujoco_batch
 from numpy.typing import NDArray
 
+from superdex.physics.forking import keep_in_forks, require_same_process
 from superdex.physics.state import StateHandle
 
 if TYPE_CHECKING:
@@ -69,6 +71,10 @@ class SceneBatch:
         self.count = count
         self.start = start
         self._batch = batch
+        self._threaded = batch.nthread > 1
+        self._owner = os.getpid()
+        if self._threaded:
+            keep_in_forks(batch)
         self._persistent = batch.persistent
         self._tracked: set[str] = set()
         self._of_steps: set[str] = set()  # tracked fields that forward() does not compute
@@ -88,6 +94,7 @@ class SceneBatch:
     def row(self, index: int) -> SceneBatch:
         """The batch of one row that shares row `index` with this one."""
         row = SceneBatch(self.scene, self._batch, self.start + index, 1)
+        row._owner = self._owner
         row.step_count = self.step_count[index : index + 1]
         row._tracked, row._of_steps = set(self._tracked), set(self._of_steps)
         row._parameters = {name: values[index : index + 1] for name, values in self._parameters.items()}
@@ -249,7 +256,9 @@ class SceneBatch:
         return np.arange(self.start, self.start + self.count, dtype=np.int32)
 
     def _ids(self, rows: Rows) -> np.ndarray | None:
-        """Rows of this batch as simulations of the underlying one."""
+        """Rows of this batch as simulations of the underlying one, which is about to be used."""
+        if self._threaded:
+            require_same_process(self._owner, f"batch of scene {self.scene.name!r}")
         if rows is None:
             return None if self._whole else self._all_ids
         return rows + self.start if self.start else rows

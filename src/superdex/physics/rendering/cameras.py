@@ -28,7 +28,7 @@ class View:
     elevation: float = -20.0
     """Angle of the direction of view above the horizontal [degrees]; negative looks down."""
     follows: str | int | None = None
-    """The body, by name or index, whose subtree's centre of mass is looked at."""
+    """The body, by name or index (from 0, the world), whose subtree's centre of mass is looked at."""
     lookat: tuple[float, float, float] | None = None
     """The point that is looked at [m] if no body is followed; None for the model's centre."""
 
@@ -37,7 +37,7 @@ def make_camera(model: mujoco.MjModel, camera: str | View | None = None) -> mujo
     """The camera that `camera` means in a model; see the module's docstring.
 
     Raises:
-        ValueError: if the model has no camera or body of that name.
+        ValueError: if the model has no camera or body of that name, or no body of that index.
     """
     result = mujoco.MjvCamera()
     mujoco.mjv_defaultFreeCamera(model, result)
@@ -57,7 +57,11 @@ def _aim(model: mujoco.MjModel, result: mujoco.MjvCamera, view: View) -> None:
     if view.follows is not None:
         result.type = mujoco.mjtCamera.mjCAMERA_TRACKING
         body = view.follows
-        result.trackbodyid = body if isinstance(body, int) else _id_of(model, mujoco.mjtObj.mjOBJ_BODY, "body", body)
+        if isinstance(body, str):
+            body = _id_of(model, mujoco.mjtObj.mjOBJ_BODY, "body", body)
+        elif not 0 <= body < model.nbody:
+            raise ValueError(f"The model has no body {body}: its bodies are numbered from 0 to {model.nbody - 1}.")
+        result.trackbodyid = body
     elif view.lookat is not None:
         result.lookat[:] = view.lookat
 

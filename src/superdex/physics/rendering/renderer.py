@@ -87,8 +87,9 @@ class Simulated:
             state: of kind `mjSTATE_INTEGRATION`.
             parameters: model fields that differ from the model's, by name, as of `SceneBatch.parameter`.
         """
-        self._put_parameters(parameters or {})
         model, data = self.model, self.data
+        if self._put_parameters(parameters or {}):  # what follows from them, such as where a camera is that tracks
+            mujoco.mj_setConst(model, data)  # leaves another state behind
         mujoco.mj_setState(model, data, state, _STATE)
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
@@ -96,14 +97,21 @@ class Simulated:
         mujoco.mj_flex(model, data)
         mujoco.mj_tendon(model, data)
 
-    def _put_parameters(self, parameters: Mapping[str, np.ndarray]) -> None:
-        for name in self._changed.keys() - parameters.keys():
+    def _put_parameters(self, parameters: Mapping[str, np.ndarray]) -> bool:
+        """Whether any field has another value than before."""
+        undone = self._changed.keys() - parameters.keys()
+        for name in undone:
             getattr(self.model, name)[...] = self._changed.pop(name)
+        changed = bool(undone)
         for name, value in parameters.items():
-            if not name.startswith("opt."):  # options change how things move, not where they are
-                field = getattr(self.model, name)
-                self._changed.setdefault(name, field.copy())
+            if name.startswith("opt."):  # options change how things move, not where they are
+                continue
+            field = getattr(self.model, name)
+            self._changed.setdefault(name, field.copy())
+            if not np.array_equal(field, value):
                 field[...] = value
+                changed = True
+        return changed
 
 
 class Renderer:

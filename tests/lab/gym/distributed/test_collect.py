@@ -16,7 +16,7 @@ from superdex.lab.gym.distributed import RayVectorEnv
 from superdex.lab.gym.envs.benchmarks import CartPoleEnv, HalfCheetahEnv
 from superdex.lab.gym.rollouts import GaussianMlpPolicy, Policy, Rollout, collect
 from superdex.lab.gym.utils.vector import SceneVectorEnv, WorkerError, WorkerTimeoutError
-from superdex.lab.gym.vector.recovery import RestartSeeds
+from superdex.lab.gym.vector.restart_seeds import RestartSeeds
 from tests.lab.gym.distributed.acting import FailingPolicy, MurderousPolicy, RowPolicy, actions, kill
 from tests.lab.gym.vector.comparing import assert_same
 from tests.lab.gym.vector.mocks import CountingEnv, FaultyEnv

@@ -110,7 +110,7 @@ def test_a_forked_copy_of_the_caller_leaves_the_workers_alone() -> None:
         if child == 0:
             status = 1
             try:
-                with pytest.raises(WorkerError, match="This process is a fork"):
+                with pytest.raises(RuntimeError, match="This process is a fork"):
                     env.call("process_id")
                 env.close()
                 status = 0

@@ -78,8 +78,9 @@ class TestFrames:
         assert np.array_equal(pictures[0], pictures[2])
         assert not np.array_equal(pictures[0], pictures[1])
 
-    def test_follows_the_robot_wherever_it_goes(self) -> None:
-        env = started(HalfCheetahEnv(**FRAMES, reset_noise_scale=0.0))
+    @pytest.mark.parametrize("randomize_physics", [0.0, 0.3])
+    def test_follows_the_robot_wherever_it_goes(self, randomize_physics: float) -> None:
+        env = started(HalfCheetahEnv(**FRAMES, reset_noise_scale=0.0, randomize_physics=randomize_physics))
         here = frame_of(env).astype(int)
         env.batch.physics.field("qpos")[0, 0] += 200.0  # a whole number of floor tiles
         assert np.abs(frame_of(env) - here).mean() < 2
@@ -115,6 +116,27 @@ class TestRefusals:
 
     def test_closed_environment_does_not_render(self) -> None:
         env = started(PendulumEnv(**FRAMES))
+        env.close()
+        with pytest.raises(RuntimeError, match="is closed"):
+            env.render()
+
+    def test_environment_that_another_thread_closes_meanwhile(self) -> None:
+        """Whichever line it is in: the frame is finished, and the next one refused."""
+
+        class ClosedMeanwhile(PendulumEnv):
+            """Lets go of its renderer, as `close` does, as soon as somebody has looked at it."""
+
+            @property
+            def _renderer(self) -> Any:  # type: ignore[override]
+                return vars(self).pop("held", None)
+
+            @_renderer.setter
+            def _renderer(self, renderer: Any) -> None:
+                vars(self)["held"] = renderer
+
+        env = started(ClosedMeanwhile(**FRAMES))
+        assert np.array_equal(frame_of(env), frame_of(started(PendulumEnv(**FRAMES))))
+        frame_of(env)
         env.close()
         with pytest.raises(RuntimeError, match="is closed"):
             env.render()

@@ -132,6 +132,41 @@ def test_an_environment_alone_continues(cls: type[MochiEnv]) -> None:
     assert_same(continued(other), expected)
 
 
+@pytest.mark.parametrize("maker", MAKERS)
+def test_of_a_row_of_a_batch_the_batch_has_the_state(maker: str) -> None:
+    """A native batch has the observations of its environments; its state has a part that one alone can restore."""
+    with MAKERS[maker]("CartPole", AutoresetMode.SAME_STEP) as env:
+        env.reset(seed=5)
+        last = steps(env, 1, 3)[-1][0]
+        for call, arguments in (("capture_state", ()), ("restore_state", (env.capture_state().part(2, 3),))):
+            with pytest.raises(
+                RuntimeError, match=rf"of a native batch.*call {call}\(\) of the vector env.*part\(i"
+            ) as caught:
+                env.call_on([2], call, *arguments)
+            assert any("environment 2" in note for note in caught.value.__notes__)
+        part, alone = env.capture_state().part(2, 3), CartPoleEnv(steps_per_episode=15)
+        assert_same(alone.restore_state(part), last[2])
+        for action, expected in zip(actions(env, 2, 5), steps(env, 2, 5), strict=True):
+            assert_same(alone.step(action[2])[0], expected[0][2])
+
+
+def test_an_environment_that_is_stepped_by_itself_knows_its_last_observation() -> None:
+    """Whatever was called last: reset, step, or restore_state of the vector environment."""
+    with scene("mixed", AutoresetMode.NEXT_STEP) as env:
+        rows = [index for inner in env.inner_backends if inner.kind == "sequential" for index in inner.environments]
+        assert len(rows) == NUM_ENVS // 2
+
+        def check(observation: np.ndarray) -> None:
+            own = env.call_on(rows, "capture_state")
+            assert_same(np.concatenate([state.observation for state in own]), observation[rows])
+
+        check(env.reset(seed=0)[0])
+        check(steps(env, 1, 3)[-1][0])
+        state = env.capture_state()
+        check(steps(env, 2, 3)[-1][0])
+        check(env.restore_state(state))
+
+
 def test_a_state_continues_in_a_new_process(tmp_path: Path) -> None:
     with scene("CartPole", AutoresetMode.NEXT_STEP) as env:
         play_until_some_are_pending(env)

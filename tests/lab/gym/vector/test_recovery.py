@@ -17,8 +17,14 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode
 
 from superdex.lab.gym.envs.benchmarks import CartPoleEnv
-from superdex.lab.gym.utils.vector import BatchedStepResult, HybridVectorEnv, WorkerError, WorkerTimeoutError
-from superdex.lab.gym.vector.recovery import RestartSeeds
+from superdex.lab.gym.utils.vector import (
+    BatchedStepResult,
+    HybridVectorEnv,
+    RestartUntoldError,
+    WorkerError,
+    WorkerTimeoutError,
+)
+from superdex.lab.gym.vector.restart_seeds import RestartSeeds
 from tests.lab.gym.vector.comparing import assert_same
 from tests.lab.gym.vector.mocks import CountingEnv, FaultyEnv, OnceFaultyEnv
 
@@ -205,6 +211,128 @@ def test_attributes_that_were_set_are_set_again() -> None:
         assert env.get_attr("length") == (9, 9, 9, 2)
 
 
+class Choosy(CountingEnv):
+    """Refuses a length of 13."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "length" and value == 13:
+            raise ValueError("unlucky")
+        super().__setattr__(name, value)
+
+
+def test_attributes_are_set_again_where_they_were_set_although_one_environment_refused() -> None:
+    with Restarting([Choosy] * 6) as env:
+        env.reset()
+        env.set_attr("length", 5)
+        for unlucky, expected in (
+            ([7, 7, 7, 13, 7, 7], (7, 7, 7, 5, 7, 7)),
+            ([8, 13, 13, 8, 8, 13], (8, 7, 7, 5, 8, 7)),
+        ):
+            for _ in range(3):
+                with pytest.raises(ValueError, match="unlucky") as caught:
+                    env.set_attr("length", unlucky)
+                first = unlucky.index(13)
+                assert caught.value.__notes__ == [f"Raised in environment {first}.", f"Raised in worker {first // 2}."]
+            assert env.get_attr("length") == expected
+            for worker in range(3):
+                kill(env, worker)
+            env.step(zeros(env))
+            assert env.get_attr("length") == expected
+        assert len(env._recovery._assigned) < 6  # type: ignore[union-attr]  # what holds no more is forgotten
+
+
+class OnlyOnce(CountingEnv):
+    """Takes a label if there is no file at `marker`, and leaves one."""
+
+    def __init__(self, marker: Path) -> None:
+        super().__init__()
+        self._marker = marker
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "label" and value == "x":
+            if self._marker.exists():
+                raise ValueError("not again")
+            self._marker.touch()
+        super().__setattr__(name, value)
+
+
+def test_a_value_that_is_refused_when_it_is_set_again_ends_it(tmp_path: Path) -> None:
+    with Restarting([partial(OnlyOnce, tmp_path / name) for name in "ab"]) as env:
+        env.reset()
+        env.set_attr("label", "x")
+        kill(env, 0)
+        with pytest.raises(ValueError, match="not again") as caught:
+            env.step(zeros(env))
+        assert caught.value.__notes__ == ["Raised in environment 0.", "Raised in worker 0."]
+        assert env.closed
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_episode_that_had_ended_is_not_lost_but_reset_as_usual(task: str) -> None:
+    """Worker 1 dies in the step that resets in any case: native environments end after 9 steps, the others after 7."""
+    length = 9 if task == "native" else 7
+    with Restarting([TASKS[task]] * 6) as env:
+        env.reset(seed=0)
+        results = [env.step(zeros(env)) for _ in range(length)]
+        assert (results[-1].terminated | results[-1].truncated).all()
+        kill(env, 1)
+        fresh = env.step(zeros(env))
+        assert env.worker_restarts == (0, 1, 0)
+        assert not fresh.reward.any()
+        assert not (fresh.terminated | fresh.truncated).any()
+        assert (fresh.observation[2:4] != results[-1].observation[2:4]).any()
+        assert only(fresh.info, [2, 3]).keys() == only(fresh.info, OTHERS).keys()
+        following = [env.step(zeros(env)) for _ in range(length)]
+        ends = np.array([result.terminated | result.truncated for result in following])
+        assert ends[-1].all()
+        assert not ends[:-1].any()
+
+
+def test_of_a_worker_some_episodes_are_lost_and_some_had_ended() -> None:
+    with Restarting([partial(CountingEnv, 2), partial(CountingEnv, 5)] * 2) as env:
+        env.reset(seed=0)
+        last = [env.step(zeros(env)) for _ in range(2)][-1]
+        assert last.terminated.tolist() == [True, False] * 2
+        kill(env, 1)
+        lost = env.step(zeros(env))
+        assert lost.truncated.tolist() == [False, False, False, True]
+        assert not lost.terminated.any()
+        assert lost.observation[:, 0].tolist() == [0, 3, 0, 2]
+        assert lost.info["truncated_reason"].tolist() == [None, None, None, REASON]
+        assert env.step(zeros(env)).observation[:, 0].tolist() == [1, 4, 1, 0]
+        kill(env, 0)
+        assert env.call("process_id")  # here its death is noticed, between two steps
+        assert env.step(zeros(env)).truncated.tolist() == [True, True, False, False]
+        assert env.step(zeros(env)).observation[:2, 0].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("mode", [NEXT, SAME, DISABLED])
+@pytest.mark.parametrize("notice", ["call", "capture_state"])
+def test_no_state_is_captured_as_long_as_lost_episodes_are_untold(mode: AutoresetMode, notice: str) -> None:
+    with Restarting([CartPoleEnv] * 4, autoreset_mode=mode) as env:
+        env.reset(seed=0)
+        env.step(zeros(env))
+        kill(env, 1)
+        if notice == "call":
+            env.call("dt")
+        for _ in range(2):
+            with pytest.raises(
+                RestartUntoldError, match=r"Worker 1 died and was started again.*step \(or reset\) once"
+            ):
+                env.capture_state()
+        assert env.worker_restarts == (0, 1)
+        assert env.step(zeros(env)).truncated.tolist() == [False, False, True, True]
+        state = env.capture_state()
+        if mode is DISABLED:
+            with pytest.raises(ResetNeeded):
+                env.step(zeros(env))
+            return
+        went_on = [env.step(zeros(env)) for _ in range(3)]
+        env.restore_state(state)
+        for expected in went_on:
+            assert_same(tuple(env.step(zeros(env))), tuple(expected))
+
+
 def test_a_worker_that_does_not_reply_is_replaced(tmp_path: Path) -> None:
     envs: list[Any] = [CountingEnv, partial(OnceFaultyEnv, str(tmp_path / "done"), "spin"), CountingEnv]
     with HybridVectorEnv(envs, on_worker_failure="restart", worker_timeout=2) as env:
@@ -249,8 +377,7 @@ def test_there_is_a_limit() -> None:
 def test_a_worker_that_cannot_start_again_ends_it() -> None:
     env = Restarting([CountingEnv] * 2, max_worker_restarts=3)
     env.reset()
-    env.set_attr("label", "x")
-    env._recovery._assigned["label"] = {0: b"\xff"}  # type: ignore[union-attr]  # no such request
+    env._recovery.assigned("label", {0: (b"\xff", 2)})  # type: ignore[union-attr]  # no such request
     kill(env, 0)
     with pytest.raises(KeyError):
         env.call("process_id")

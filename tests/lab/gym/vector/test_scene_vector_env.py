@@ -12,8 +12,9 @@ import pytest
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from superdex.lab.gym.envs import SceneManager
-from superdex.lab.gym.envs.benchmarks import CartPoleCfg, CartPoleEnv, HalfCheetahEnv
+from superdex.lab.gym.envs import MochiEnv, SceneManager
+from superdex.lab.gym.envs.benchmarks import AntEnv, CartPoleCfg, CartPoleEnv, HalfCheetahEnv
+from superdex.lab.gym.envs.gymnasium_v5 import AntV5Env
 from superdex.lab.gym.utils.vector import BatchedStepResult, HybridVectorEnv, SceneVectorEnv
 from tests.lab.gym.vector.comparing import assert_same
 
@@ -247,6 +248,50 @@ def test_an_attribute_that_hooks_may_read_cannot_differ_within_a_batch(make: Any
         for each in (env, alone):
             each.set_attr("gain", 0.25)
         assert_same(tuple(env.step(np.ones((4, 1), np.float32))), alone.step(np.ones((4, 1), np.float32)))
+
+
+@pytest.mark.parametrize("cls", [CartPoleEnv, AntEnv, AntV5Env, GainEnv])
+def test_fresh_and_used_environments_of_a_task_are_one_batch(cls: type[MochiEnv]) -> None:
+    """Whatever they were used for, they differ in nothing but what the task declares as each one's own."""
+
+    def used(index: int) -> MochiEnv:
+        env = cls(render_mode="rgb_array", render_size=(8, 8), use_shared_scenes=True)
+        if index:
+            env.reset(seed=index)
+            env.step(env.action_space.sample())
+        if index > 1:
+            env.render()
+            env.restore_state(env.capture_state())
+            repr((env.observation_space, env.dt, env.np_random, env.spec))
+        return env
+
+    with SceneVectorEnv([partial(used, index) for index in range(4)]) as env:
+        assert [inner.kind for inner in env.inner_backends] == ["native"]
+        changed = set().union(*(vars(each) for each in env.envs)) - set(vars(cls()))
+        assert changed <= cls.own_attributes
+
+
+def test_without_autoreset_flags_are_the_callers_to_change() -> None:
+    """With copy=False they are views of what the next step writes, but not what it decides by."""
+    with SceneVectorEnv(CartPoleEnv, 3, steps_per_episode=2, autoreset_mode="Disabled", copy=False) as env:
+        env.reset(seed=0)
+        env.step(zeros(env))
+        result = env.step(zeros(env))
+        assert result.truncated.all()
+        result.truncated[:] = False
+        with pytest.raises(ResetNeeded, match=r"environments \[0, 1, 2\] have ended"):
+            env.step(zeros(env))
+        env.reset(options={"reset_mask": np.array([True, False, True])})
+        with pytest.raises(ResetNeeded, match=r"environments \[1\] have ended"):
+            env.step(zeros(env))
+        state = env.capture_state()
+        env.reset()
+        flags = env.step(zeros(env))
+        flags.terminated[:] = flags.truncated[:] = True
+        env.step(zeros(env))
+        env.restore_state(state)
+        with pytest.raises(ResetNeeded, match=r"environments \[1\] have ended"):
+            env.step(zeros(env))
 
 
 def test_what_raised_is_named() -> None:

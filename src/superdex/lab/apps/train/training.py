@@ -27,6 +27,7 @@ from superdex.lab.apps.train.run_directory import RunDirectory
 from superdex.lab.gym.adapters.ppo import BatchPPO
 from superdex.lab.gym.envs.env_state import EnvState
 from superdex.lab.gym.rollouts import GaussianMlpPolicy
+from superdex.lab.gym.utils.vector import RestartUntoldError
 
 __all__ = ["Training"]
 
@@ -161,9 +162,9 @@ class Training:
         if self._put_off_steps == self._learner.num_timesteps:
             return False
         envs = self._learner.adapter.envs
-        restarts = getattr(envs, "worker_restarts", ())
-        environments = envs.capture_state()
-        if getattr(envs, "worker_restarts", ()) != restarts:
+        try:
+            environments = envs.capture_state()
+        except RestartUntoldError:
             self._put_off_steps = self._learner.num_timesteps
             return False
         self._save(environments)

@@ -12,7 +12,6 @@ and a successor is brought to where its predecessor was (`superdex.lab.gym.vecto
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import time
@@ -238,8 +237,6 @@ class ActorPool:
 
     def _require_connection(self) -> None:
         self._require_open()
-        if self.connection.process != os.getpid():
-            raise WorkerError("This process is a fork of the one that made the environments; use them there.", None, ())
         if not self.connection.is_current():
             raise WorkerError("The connection to Ray was shut down, and with it all workers.", None, ())
 

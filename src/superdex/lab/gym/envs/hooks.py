@@ -49,6 +49,9 @@ class TaskHooks(FlattenedSpaces):
     hyperparameters: ClassVar[Mapping[str, Any]] = {}
     """How `superdex train` is to train the task where its flags say nothing else: settings by the flags' names."""
 
+    own_attributes: ClassVar[frozenset[str]] = FlattenedSpaces.own_attributes | {"_initial"}
+    """See `MochiEnv.own_attributes`."""
+
     cfg: Any
     """The configuration, of type `Cfg`; a task that adds fields declares its own type."""
     scene: Scene

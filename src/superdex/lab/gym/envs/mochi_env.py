@@ -44,7 +44,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import mujoco
@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 
 from superdex.lab.gym.envs.capturing import capture, restore, section_key
 from superdex.lab.gym.envs.config import TaskCfg
-from superdex.lab.gym.envs.env_state import EnvState, require_state
+from superdex.lab.gym.envs.env_state import EnvState, Section, require_state
 from superdex.lab.gym.envs.hooks import TaskHooks
 from superdex.lab.gym.envs.reasons import of_single_row
 from superdex.lab.gym.envs.rendering import RENDER_MODES, Rendered
@@ -76,6 +76,15 @@ class MochiEnv(TaskHooks, Rendered, gymnasium.Env[NDArray[Any], NDArray[Any]]): 
         TypeError, ValueError: if the configuration is not valid.
         RuntimeError: if the scene cannot be shared and `use_shared_scenes` is set.
     """
+
+    own_attributes: ClassVar[frozenset[str]] = (
+        TaskHooks.own_attributes
+        | Rendered.own_attributes
+        | {"cfg", "scene", "spec", "_batch", "_joined", "_closed", "_release_scene", "_observation"}
+        | {"_generator", "_np_random_seed"}
+    )
+    """The attributes that each environment has of its own without being another task: its rows, generator, lifetime
+    and spaces. In all others the environments of a native batch are equal."""
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012 (an instance gets its own)
 
@@ -187,8 +196,10 @@ class MochiEnv(TaskHooks, Rendered, gymnasium.Env[NDArray[Any], NDArray[Any]]): 
         """Everything that decides this environment's future; see `superdex.lab.gym.envs.env_state`.
 
         Raises:
-            RuntimeError: if the scene's state cannot be captured (ROM actors, sleep).
+            RuntimeError: if the scene's state cannot be captured (ROM actors, sleep), or the environment
+                is part of a vector environment's native batch, which has to be asked instead.
         """
+        self._require_alone("capture_state")
         return EnvState.join([capture(self.batch)], np.zeros(1, np.bool_), self._observation[None].copy())
 
     def restore_state(self, state: EnvState) -> NDArray[Any]:
@@ -199,12 +210,26 @@ class MochiEnv(TaskHooks, Rendered, gymnasium.Env[NDArray[Any], NDArray[Any]]): 
 
         Raises:
             ValueError: if the state is of another task, configuration or number of environments.
+            RuntimeError: if the environment is part of a vector environment's native batch.
         """
         require_state(state)
+        self._require_alone("restore_state")
         state.require_fit([section_key(self)], None)
-        restore(self.batch, state.sections[0])
-        self._observation[:] = state.observation[0]
+        self.continue_from(state.sections[0], state.observation[0])
         return self._observation.copy()
+
+    def continue_from(self, section: Section, observation: NDArray[Any]) -> None:
+        """Continue from the state of one environment, which fits, and from the observation that was returned last."""
+        restore(self.batch, section)
+        self._observation[:] = observation
+
+    def _require_alone(self, method: str) -> None:
+        if self._joined is not None:
+            raise RuntimeError(
+                f"This {type(self).__name__} is environment {self._joined[1]} of a native batch, which has its"
+                f" observations: call {method}() of the vector environment. Its state has a part(i, i + 1) for each"
+                " environment i, which an environment alone can restore."
+            )
 
     # Rows
 
@@ -257,7 +282,7 @@ class MochiEnv(TaskHooks, Rendered, gymnasium.Env[NDArray[Any], NDArray[Any]]): 
 
     @cached_property
     def _observation(self) -> NDArray[Any]:
-        """(size,) the last observation of an environment that is stepped alone."""
+        """(size,) what an environment that is stepped alone returned last."""
         return np.zeros(self.observation_layout.size, self.observation_layout.dtype)
 
     def _check_render_mode(self) -> None:

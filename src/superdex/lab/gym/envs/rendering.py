@@ -36,6 +36,9 @@ class Rendered:
     frame_size: ClassVar[tuple[int, int]] = (640, 480)
     """Width and height of frames [pixels] where the configuration does not say."""
 
+    own_attributes: ClassVar[frozenset[str]] = frozenset({"_renderer", "_viewer"})
+    """See `MochiEnv.own_attributes`."""
+
     cfg: TaskCfg
     scene: Scene
     render_mode: str | None

@@ -109,6 +109,10 @@ class FlattenedSpaces:
 
     alphabetical: ClassVar[bool] = True
     """Whether the parts lie in the flat arrays in alphabetical order of their keys, not as they are declared."""
+    own_attributes: ClassVar[frozenset[str]] = frozenset(
+        {"observation_layout", "action_layout", "observation_space", "action_space"}
+    )
+    """See `MochiEnv.own_attributes`."""
 
     def _observation_parts(self) -> Mapping[str, spaces.Box]:
         """Boxes by key, flattened to `observation_space` in alphabetical order of the keys (see `alphabetical`)."""

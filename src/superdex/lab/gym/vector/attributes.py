@@ -14,18 +14,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from superdex.lab.gym.envs.mochi_env import MochiEnv
 from superdex.lab.gym.vector.errors import name_environment
 
 __all__ = ["call_envs", "check_shared", "run_all", "same_attributes", "set_env_attr"]
-
-# What each environment has of its own without being another task: its rows, generator, lifetime and spaces.
-_OWN = frozenset(
-    (
-        *("cfg", "scene", "spec", "_generator", "_np_random_seed", "_batch", "_joined", "_closed", "_release_scene"),
-        *("_renderer", "_viewer"),
-        *("observation_space", "action_space", "observation_layout", "action_layout", "_observation", "_initial"),
-    )
-)
 
 
 def call_envs(
@@ -76,10 +68,10 @@ def check_shared(name: str, values: Sequence[Any], batches: Iterable[Sequence[in
                 )
 
 
-def same_attributes(env: gymnasium.Env, other: gymnasium.Env) -> bool:
-    """Whether two environments of one class hold equal attributes, apart from what each has of its own."""
+def same_attributes(env: MochiEnv, other: MochiEnv) -> bool:
+    """Whether two environments of one class hold equal attributes, apart from `own_attributes`."""
     mine, theirs = vars(env), vars(other)
-    names = (mine.keys() | theirs.keys()) - _OWN
+    names = (mine.keys() | theirs.keys()) - env.own_attributes
     return all(name in mine and name in theirs and _same(mine[name], theirs[name]) for name in names)
 
 

@@ -101,7 +101,7 @@ class Autoreset:
 
     def restore(self, state: EnvState) -> None:
         """Continue from a state that fits the environments."""
-        self.backend.restore(state.sections)
+        self.backend.restore(state.sections, state.observation)
         self.pending[:] = state.pending
 
     def close(self) -> None:

@@ -114,8 +114,8 @@ class Backend(Protocol):
         """The states of all environments, in sections of any number and order."""
         ...
 
-    def restore(self, sections: Sequence[Section]) -> None:
-        """Continue from states that fit `state_keys`, one section for each key."""
+    def restore(self, sections: Sequence[Section], observation: np.ndarray) -> None:
+        """Continue from states that fit `state_keys`, one section for each key, and their last observations."""
         ...
 
     def close(self) -> None:

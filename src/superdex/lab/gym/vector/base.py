@@ -14,13 +14,17 @@ something, some stepped and some not. They are never stepped on from there: thos
 with workers are closed; `SceneVectorEnv` stays open, and `step` raises `ResetNeeded`
 until a `reset` of all environments has begun anew. So it does, everywhere, after
 a `restore_state` that failed half-way.
+
+A vector environment is for the process that made it. A forked child has neither its threads nor its
+workers: calls raise RuntimeError, and `close` leaves the environments alone.
 """
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
@@ -41,25 +45,12 @@ from superdex.lab.gym.vector.checks import (
 )
 from superdex.lab.gym.vector.columns import Columns
 from superdex.lab.gym.vector.infos import merge
+from superdex.lab.gym.vector.step_result import BatchedStepResult
+from superdex.physics.forking import require_same_process
 
-__all__ = ["BatchedStepResult", "BatchedVectorEnv"]
+__all__ = ["BatchedVectorEnv"]
 
 _DIRECT_CALLS = frozenset({"reset", "step", "close"})
-
-
-class BatchedStepResult(NamedTuple):
-    """What `step` returns: Gymnasium's five values, with names."""
-
-    observation: np.ndarray
-    """(num_envs, *observation_shape), dtype of the observation space."""
-    reward: NDArray[np.float64]
-    """(num_envs,)"""
-    terminated: NDArray[np.bool_]
-    """(num_envs,): the task ended the episode."""
-    truncated: NDArray[np.bool_]
-    """(num_envs,): a limit ended the episode."""
-    info: dict[str, Any]
-    """Arrays by kind of information, each indexed by environment, with a mask under `_key`."""
 
 
 class BatchedVectorEnv(VectorEnv):
@@ -77,6 +68,8 @@ class BatchedVectorEnv(VectorEnv):
 
     _supports_reset_mask = False
     _ready = False
+    _owner: int | None = None
+    """The process that made it, once it is described."""
     _buffers: StepBuffers
 
     def _describe(
@@ -90,7 +83,9 @@ class BatchedVectorEnv(VectorEnv):
     ) -> None:
         """Set the public attributes and be open; `spaces` are one environment's (observation, action)."""
         self.closed = False
+        self._owner = os.getpid()
         self.num_envs = num_envs
+        self._over = np.zeros(num_envs, np.bool_)  # with autoreset disabled: ended, and not reset since
         self.single_observation_space, self.single_action_space = spaces  # type: ignore[assignment]
         self.observation_space = batch_space(spaces[0], num_envs)  # type: ignore[assignment]
         self.action_space = batch_space(spaces[1], num_envs)  # type: ignore[assignment]
@@ -123,8 +118,8 @@ class BatchedVectorEnv(VectorEnv):
             self._fail()
             raise
         rows = slice(None) if mask is None else mask
-        self._buffers.terminated[rows] = False
-        self._buffers.truncated[rows] = False
+        for flags in (self._buffers.terminated, self._buffers.truncated, self._over):
+            flags[rows] = False
         self._ready = True
         return self._keep(self._buffers.observation), merge(columns, self.num_envs)
 
@@ -135,20 +130,18 @@ class BatchedVectorEnv(VectorEnv):
             raise ResetNeeded("Call reset() before the first step() and after a call that failed.")
         actions = check_actions(actions, self.action_space)
         out = self._buffers
-        if self.autoreset_mode is AutoresetMode.DISABLED:
-            check_running(out.terminated | out.truncated)
+        disabled = self.autoreset_mode is AutoresetMode.DISABLED
+        if disabled:
+            check_running(self._over)
         try:
             columns = self._step_envs(actions)
         except BaseException:
             self._fail()
             raise
-        return BatchedStepResult(
-            self._keep(out.observation),
-            self._keep(out.reward),
-            self._keep(out.terminated),
-            self._keep(out.truncated),
-            merge(columns, self.num_envs),
-        )
+        if disabled:
+            np.logical_or(out.terminated, out.truncated, out=self._over)
+        kept = map(self._keep, (out.observation, out.reward, out.terminated, out.truncated))
+        return BatchedStepResult._make((*kept, merge(columns, self.num_envs)))
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of every environment, or get an attribute; one result per environment."""
@@ -174,7 +167,7 @@ class BatchedVectorEnv(VectorEnv):
         return self._call_envs(name, args, kwargs, chosen)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """An attribute of every environment."""
+        """An attribute of every environment, as `call`; `call("get_wrapper_attr", name)` gets a method uncalled."""
         return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
@@ -210,7 +203,8 @@ class BatchedVectorEnv(VectorEnv):
 
         Raises:
             TypeError: if an environment is not a `MochiEnv` task, or wrapped: the message says which.
-            RuntimeError: if a scene's state cannot be captured (ROM actors, sleep).
+            RuntimeError: if a scene's state cannot be captured (ROM actors, sleep), or workers were started
+                again and the next step is still to tell (`RestartUntoldError`): step once, then capture.
         """
         self._require_open()
         sections, pending = self._capture_envs()
@@ -233,6 +227,7 @@ class BatchedVectorEnv(VectorEnv):
         self._buffers.observation[...] = state.observation
         self._buffers.terminated[:] = state.pending
         self._buffers.truncated[:] = False
+        self._over[:] = state.pending
         self._ready = ready
         return self._keep(self._buffers.observation)
 
@@ -253,10 +248,15 @@ class BatchedVectorEnv(VectorEnv):
         self.close()
 
     def _require_open(self) -> None:
+        self._require_same_process()
         if self.closed:
             raise ClosedEnvironmentError(
                 f"This {type(self).__name__} is closed, by close() or after an error. Make a new one."
             )
+
+    def _require_same_process(self) -> None:
+        if self._owner is not None:
+            require_same_process(self._owner, type(self).__name__)
 
     def _keep(self, values: np.ndarray) -> np.ndarray:
         return values.copy() if self.copy else values

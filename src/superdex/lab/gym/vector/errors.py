@@ -29,6 +29,7 @@ from gymnasium.error import ClosedEnvironmentError
 
 __all__ = [
     "RemoteError",
+    "RestartUntoldError",
     "SharedMemoryError",
     "WorkerError",
     "WorkerTimeoutError",
@@ -76,6 +77,10 @@ class WorkerError(RuntimeError):
 
 class WorkerTimeoutError(WorkerError):
     """A worker did not reply within `worker_timeout` and was killed."""
+
+
+class RestartUntoldError(RuntimeError):
+    """A state cannot be captured: a worker was started again, and no step has told of the episodes that it ended."""
 
 
 class SharedMemoryError(WorkerError):

@@ -120,7 +120,8 @@ class EnvHost:
         """Do what a RESET asks; the infos."""
         seeds, options, pending = pickle.loads(request)
         columns = self.autoreset.reset(seeds, pickle.loads(options), self.out.observation)
-        self.autoreset.pending[:] = pending
+        if pending is not None:
+            self.autoreset.pending[:] = pending
         return relocate(columns, self.rows)
 
     def step(self, actions: np.ndarray) -> Columns:
@@ -137,9 +138,15 @@ class EnvHost:
         return OK + dumps(results, f"What {name!r} returned")
 
     def _set(self, request: bytes) -> bytes:
-        name, values = pickle.loads(request)
-        set_env_attr(self.envs, name, values, self.rows.start)
-        return OK
+        taken = 0
+        try:
+            name, values = pickle.loads(request)
+            for row, value in enumerate(values):
+                set_env_attr(self.envs[row : row + 1], name, [value], self.rows.start + row)
+                taken += 1
+        except BaseException as error:
+            return OK + pickle.dumps((taken, RemoteError.of(error)))
+        return OK + pickle.dumps((taken, None))
 
     def _keys(self, request: bytes) -> bytes:
         return OK + pickle.dumps(self.autoreset.backend.state_keys())

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,4 +81,5 @@ class InProcessVectorEnv(BatchedVectorEnv):
     def close_extras(self, **kwargs: Any) -> None:
         """Close the environments; raises what an environment's close() raised, once all were closed."""
         self.closed = True
-        self._autoreset.close()
+        if os.getpid() == self._owner:  # else they are those of the process that this one was forked from
+            self._autoreset.close()

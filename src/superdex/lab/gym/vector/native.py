@@ -85,7 +85,7 @@ class NativeBackend:
         """See `Backend.capture`."""
         return [capture(self.batch)]
 
-    def restore(self, sections: Sequence[Section]) -> None:
+    def restore(self, sections: Sequence[Section], observation: np.ndarray) -> None:
         """See `Backend.restore`."""
         (section,) = sections
         restore(self.batch, section)

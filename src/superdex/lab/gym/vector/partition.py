@@ -148,7 +148,7 @@ class PartitionedBackend:
             for section in backend.capture()
         ]
 
-    def restore(self, sections: Sequence[Section]) -> None:
+    def restore(self, sections: Sequence[Section], observation: np.ndarray) -> None:
         """See `Backend.restore`."""
         for indices, backend in self._parts:
             own = []
@@ -157,7 +157,7 @@ class PartitionedBackend:
                 if positions.size:
                     rows = np.searchsorted(indices, section.environments[positions])
                     own.append(section.take(positions, rows))
-            backend.restore(own)
+            backend.restore(own, observation[indices])
 
     def close(self) -> None:
         """Close all parts; the first error is raised once all were closed."""

@@ -31,16 +31,16 @@ from superdex.lab.gym.vector.base import BatchedVectorEnv
 from superdex.lab.gym.vector.columns import Columns
 from superdex.lab.gym.vector.errors import closed_meanwhile
 from superdex.lab.gym.vector.infos import extend
-from superdex.lab.gym.vector.recovery import Pool, Receiver, Recovery
+from superdex.lab.gym.vector.recovery import Assignment, Pool, Receiver, Recovery
 from superdex.lab.gym.vector.requests import (
     CAPTURE,
     KEYS,
     RESTORE,
-    SET,
     STEP,
     Description,
     call_request,
     reset_request,
+    set_request,
 )
 from superdex.lab.gym.vector.startup import (
     EnvFactory,
@@ -67,6 +67,7 @@ def in_turn(method: _Method) -> _Method:
 
     @wraps(method)
     def call(self: PooledVectorEnv, *args: Any, **kwargs: Any) -> Any:
+        self._require_same_process()  # in a forked child the turn may be that of a thread which is only in the parent
         with self._turn:
             try:
                 return method(self, *args, **kwargs)
@@ -194,10 +195,20 @@ class PooledVectorEnv(BatchedVectorEnv):
         return tuple(results[index] for index in environments)
 
     def _set_env_attr(self, name: str, values: list[Any] | tuple[Any, ...]) -> None:
-        requests = [SET + dumps((name, values[rows]), f"A value for {name!r}") for rows in self._rows]
-        self._exchange_patiently(requests)
+        requests = [set_request(name, values[rows]) for rows in self._rows]
+        assignment: Assignment = {}
+        errors: list[Exception] = []
+        for w, (rows, reply) in enumerate(zip(self._rows, self._exchange_patiently(requests), strict=True)):
+            taken, remote = pickle.loads(reply)
+            if remote is not None:
+                errors.append(remote.rebuild(w, range(rows.start, rows.stop)))
+                requests[w] = set_request(name, values[rows.start : rows.start + taken])
+            if taken:
+                assignment[w] = requests[w], taken
         if self._recovery is not None:
-            self._recovery.assigned(name, requests)
+            self._recovery.assigned(name, assignment)
+        if errors:
+            raise errors[0]
 
     def _state_keys(self) -> list[SectionKey]:
         replies = self._exchange_patiently([KEYS] * self.num_workers)
@@ -205,6 +216,8 @@ class PooledVectorEnv(BatchedVectorEnv):
 
     def _capture_envs(self) -> tuple[list[Section], NDArray[np.bool_]]:
         parts = [pickle.loads(reply) for reply in self._exchange_patiently([CAPTURE] * self.num_workers)]
+        if self._recovery is not None:
+            self._recovery.require_told()
         return [section for sections, _ in parts for section in sections], np.concatenate([p for _, p in parts])
 
     def _restore_envs(self, state: EnvState) -> None:

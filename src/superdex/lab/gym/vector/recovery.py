@@ -5,12 +5,11 @@ that is noticed returns for them what it would if a limit had ended them: they a
 `truncated`, `truncated_reason` is "Worker restarted", the reward is 0 and the last
 observation is the last one that the caller was given. The new worker makes the
 environments again by their factories, repeats the `set_attr`s, and resets them.
-From there the autoreset mode decides, as after every other end of an episode.
+From there the autoreset mode decides, as after every other end of an episode. An
+episode that had ended already is no loss: where NEXT_STEP still has to reset the
+environment, the step returns what an ordinary reset does.
 
-**Seeds.** A replaced environment cannot go on where its generator was. It gets a
-seed that depends on nothing but the last seed it was reset with (or the state
-restored into it) and on how often it was replaced since: the same run with the
-same deaths repeats to the bit, whatever the split.
+Seeds of replaced environments: see `superdex.lab.gym.vector.restart_seeds`.
 
 **Nothing torn.** A worker writes results straight into the batch's shared memory,
 and may die half-way. Its rows are written anew by the caller, from a copy of the
@@ -19,9 +18,8 @@ last observations, after the process is known to have ended.
 
 from __future__ import annotations
 
-import hashlib
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import cloudpickle
@@ -33,13 +31,18 @@ from superdex.lab.gym.envs.env_state import EnvState
 from superdex.lab.gym.vector.backend import StepBuffers
 from superdex.lab.gym.vector.checks import refuse_space, same_space
 from superdex.lab.gym.vector.columns import Columns, NestedColumn, ObjectColumn
-from superdex.lab.gym.vector.infos import FINAL_OBS, extend
+from superdex.lab.gym.vector.errors import RestartUntoldError
+from superdex.lab.gym.vector.infos import FINAL_OBS, extend, select
 from superdex.lab.gym.vector.requests import Description, reset_request
+from superdex.lab.gym.vector.restart_seeds import RestartSeeds
 
-__all__ = ["RESTARTED", "Pool", "Receiver", "Recovery", "RestartSeeds"]
+__all__ = ["RESTARTED", "Assignment", "Pool", "Receiver", "Recovery"]
 
 RESTARTED = "Worker restarted"
 """The `truncated_reason` of environments whose worker died."""
+
+Assignment = dict[int, tuple[bytes, int]]
+"""By worker, the SET request and how many of its environments, from the first, took their value."""
 
 _NO_OPTIONS = cloudpickle.dumps(None)
 
@@ -85,38 +88,6 @@ class Receiver(Protocol):
         ...
 
 
-class RestartSeeds:
-    """The seeds for environments that are made again, one stream for each environment."""
-
-    def __init__(self, num_envs: int) -> None:
-        self._roots: list[int | None] = [None] * num_envs
-        self._drawn = [0] * num_envs
-
-    def reseed(self, seeds: Sequence[int | None] | None) -> None:
-        """Begin anew where a seed was given."""
-        for environment, seed in enumerate(seeds or ()):
-            if seed is not None:
-                self._roots[environment], self._drawn[environment] = seed, 0
-
-    def restore(self, state: EnvState) -> None:
-        """Begin anew from the environments' states."""
-        roots: list[int | None] = [None] * state.num_envs
-        for section in state.sections:
-            for position, environment in enumerate(section.environments.tolist()):
-                digest = hashlib.blake2b(digest_size=8)
-                for name in sorted(section.arrays):
-                    digest.update(section.arrays[name][position].tobytes())
-                roots[environment] = int.from_bytes(digest.digest(), "little")
-        self.reseed(roots)
-
-    def draw(self, environment: int) -> int:
-        """The next seed (31 bits, which every environment takes); from the system if no seed was ever given."""
-        root, number = self._roots[environment], self._drawn[environment]
-        self._drawn[environment] += 1
-        sequence = np.random.SeedSequence(root, spawn_key=() if root is None else (number,))
-        return int(sequence.generate_state(1)[0]) >> 1
-
-
 class Recovery:
     """What the caller remembers of a batch in order to replace workers."""
 
@@ -140,9 +111,11 @@ class Recovery:
         self._receivers = receivers
         self._known = out.observation.copy()
         """The last observations that the caller was given."""
+        self._over = np.zeros(len(self._known), np.bool_)
+        """(num_envs,) in NEXT_STEP mode: which of them ended an episode, so that a reset comes next."""
         self._seeds = RestartSeeds(len(self._known))
-        self._assigned: dict[str, dict[int, bytes]] = {}
-        """The last SET request of each attribute, per worker."""
+        self._assigned: list[tuple[str, Assignment]] = []
+        """What workers were assigned, attribute by attribute, in order and as far as it still holds."""
         self._ended: set[int] = set()
         """Workers whose environments' episodes ended with their predecessor, which no step has told so far."""
 
@@ -160,19 +133,23 @@ class Recovery:
         columns: Columns = {}
         if lost:
             resets = self._reset_anew(lost)
-            if self._mode is AutoresetMode.SAME_STEP:
-                columns = resets
+            columns = resets if self._mode is AutoresetMode.SAME_STEP else select(resets, self._over)
             for worker in sorted(lost):
                 self._end_episodes(self._rows[worker], columns)
             self._ended = set()
         self.remember()
         return columns
 
-    def _end_episodes(self, rows: slice, columns: Columns) -> None:
-        out, last = self._out, self._known[rows]
-        out.reward[rows] = 0.0
-        out.terminated[rows] = False
+    def _end_episodes(self, worker_rows: slice, columns: Columns) -> None:
+        out = self._out
+        out.reward[worker_rows] = 0.0
+        out.terminated[worker_rows] = False
+        out.truncated[worker_rows] = False
+        rows = worker_rows.start + np.flatnonzero(~self._over[worker_rows])
+        if not rows.size:
+            return
         out.truncated[rows] = True
+        last = self._known[rows]
         ended: Columns = {"truncated_reason": [ObjectColumn(rows, [RESTARTED] * len(last))]}
         if self._mode is AutoresetMode.SAME_STEP:
             finals = [np.array(observation) for observation in last]
@@ -202,7 +179,8 @@ class Recovery:
         requests = {worker: request(self._filled(worker, seeds)) for worker in dead}
         answers = self._replace(dead, requests)
         self._ended = set()
-        self.remember()
+        self._known[...] = self._out.observation
+        self._over[:] = False
         return [answers.get(worker, reply) for worker, reply in enumerate(replies)]
 
     def replace(self, dead: Iterable[int], ready: bool) -> None:
@@ -215,18 +193,36 @@ class Recovery:
             self._replace(dead, {})
 
     def remember(self) -> None:
-        """The batch holds what the caller is given next."""
+        """The batch holds what the caller is given next by a step."""
         self._known[...] = self._out.observation
+        if self._mode is AutoresetMode.NEXT_STEP:
+            np.logical_or(self._out.terminated, self._out.truncated, out=self._over)
 
-    def assigned(self, name: str, requests: Sequence[bytes]) -> None:
-        """Every environment has accepted a value for its attribute `name`."""
-        self._assigned.pop(name, None)
-        self._assigned[name] = dict(enumerate(requests))
+    def assigned(self, name: str, assignment: Assignment) -> None:
+        """Environments have accepted values for their attribute `name`, and forgotten those that they had."""
+        for known, earlier in self._assigned:
+            if known == name:
+                for worker, (_, taken) in assignment.items():
+                    if worker in earlier and earlier[worker][1] <= taken:
+                        del earlier[worker]
+        self._assigned = [(known, earlier) for known, earlier in self._assigned if earlier]
+        self._assigned.append((name, assignment))
+
+    def require_told(self) -> None:
+        """Raise RestartUntoldError if the caller does not know yet that episodes ended with a worker."""
+        if self._ended:
+            raise RestartUntoldError(
+                f"Worker {', '.join(map(str, sorted(self._ended)))} died and was started again. That its environments'"
+                " episodes have ended is told by the next step, and is in no state before that: step (or reset) once,"
+                " then capture."
+            )
 
     def restored(self, state: EnvState) -> None:
         """The environments continue from `state`."""
         self._seeds.restore(state)
         self._known[...] = state.observation
+        if self._mode is AutoresetMode.NEXT_STEP:
+            self._over[:] = state.pending
         self._ended = set()
 
     def _filled(self, worker: int, seeds: Sequence[int | None] | None) -> list[int | None]:
@@ -237,8 +233,11 @@ class Recovery:
 
     def _reset_anew(self, workers: set[int]) -> Columns:
         """Reset the environments of `workers`, replaced where they are dead; the infos of the resets."""
-        pending = self._mode is not AutoresetMode.SAME_STEP
-        requests = {worker: reset_request(self._filled(worker, None), _NO_OPTIONS, pending) for worker in workers}
+        pending = np.full(len(self._over), self._mode is not AutoresetMode.SAME_STEP) & ~self._over
+        requests = {
+            worker: reset_request(self._filled(worker, None), _NO_OPTIONS, pending[self._rows[worker]])
+            for worker in workers
+        }
         replies = self._pool.exchange([requests.get(worker) for worker in range(len(self._rows))])
         alive = {worker: reply for worker in workers if (reply := replies[worker]) is not None}
         columns: Columns = {}
@@ -264,13 +263,23 @@ class Recovery:
             for kind, space, expected in zip(("observation", "action"), description.spaces, self._spaces, strict=True):
                 if not same_space(space, expected):
                     refuse_space(kind, self._rows[worker].start, space, 0, expected)
-        attach = {} if self._attach is None else dict.fromkeys(workers, self._attach)
-        for step in (attach, *self._assigned.values(), requests):
-            due = {worker: step[worker] for worker in alive if worker in step}
-            answers = self._pool.exchange([due.get(worker) for worker in range(len(self._rows))])
-            for worker in due:
-                if (reply := answers[worker]) is None:
-                    del alive[worker]
-                else:
-                    alive[worker] = reply
+        if self._attach is not None:
+            self._ask(alive, dict.fromkeys(workers, self._attach))
+        for _, assignment in self._assigned:
+            self._ask(alive, {worker: request for worker, (request, _) in assignment.items()})
+            for worker in alive.keys() & assignment.keys():
+                _, refusal = pickle.loads(alive[worker])
+                if refusal is not None:
+                    raise refusal.rebuild(worker, range(self._rows[worker].start, self._rows[worker].stop))
+        self._ask(alive, requests)
         return alive
+
+    def _ask(self, alive: dict[int, bytes], requests: Mapping[int, bytes]) -> None:
+        """Put the replies to those requests that are for workers in `alive` there; remove who dies."""
+        due = alive.keys() & requests.keys()
+        answers = self._pool.exchange([requests[w] if w in due else None for w in range(len(self._rows))])
+        for worker in due:
+            if (reply := answers[worker]) is None:
+                del alive[worker]
+            else:
+                alive[worker] = reply

@@ -8,7 +8,7 @@ The caller sends one request at a time and gets exactly one reply:
 | `RESET` (seeds, pickled options, pending) | infos |
 | `STEP` | infos |
 | `CALL` (pickled name, args and kwargs; indices or None) | a list of results |
-| `SET` (name, values) | `OK` |
+| `SET` (name, values), of the first environments or all | how many took theirs, and a `RemoteError` if one did not |
 | `KEYS` | what each environment's state must fit |
 | `CAPTURE` | the states of the environments, and which are pending |
 | `RESTORE` state | `OK` |
@@ -31,9 +31,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from gymnasium.spaces import Box
+from numpy.typing import NDArray
 
 from superdex.lab.gym.vector.backend import InnerBackend
+from superdex.lab.gym.vector.wire import dumps
 
 __all__ = [
     "ATTACH",
@@ -51,6 +54,7 @@ __all__ = [
     "Description",
     "call_request",
     "reset_request",
+    "set_request",
 ]
 
 ATTACH, CALL, CAPTURE, CLOSE, COLLECT, ERROR, KEYS, OK, RESET, RESTORE, SET, STEP = (bytes([i]) for i in range(12))
@@ -67,9 +71,16 @@ class Description:
     inner_backends: tuple[InnerBackend, ...]
 
 
-def reset_request(seeds: Sequence[int | None] | None, options: bytes, pending: bool = False) -> bytes:
-    """A RESET; with `pending`, the environments count as not yet reset since their episodes ended."""
+def reset_request(
+    seeds: Sequence[int | None] | None, options: bytes, pending: NDArray[np.bool_] | None = None
+) -> bytes:
+    """A RESET; the environments of the mask `pending` count as not yet reset since their episodes ended."""
     return RESET + pickle.dumps((seeds, options, pending))
+
+
+def set_request(name: str, values: Sequence[Any]) -> bytes:
+    """A SET of the attribute `name` of a worker's first environments, or all, to one value for each."""
+    return SET + dumps((name, values), f"A value for {name!r}")
 
 
 def call_request(member: bytes, environments: list[int] | None) -> bytes:

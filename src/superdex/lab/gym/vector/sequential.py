@@ -21,7 +21,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from superdex.lab.gym.envs.capturing import capture, restore, section_key
+from superdex.lab.gym.envs.capturing import capture, section_key
 from superdex.lab.gym.envs.env_state import Section, SectionKey
 from superdex.lab.gym.envs.mochi_env import MochiEnv
 from superdex.lab.gym.vector.backend import StepBuffers
@@ -98,12 +98,12 @@ class SequentialBackend:
         """See `Backend.capture`."""
         return [replace(capture(env.batch), environments=np.array([row])) for row, env in enumerate(self._capturable())]
 
-    def restore(self, sections: Sequence[Section]) -> None:
+    def restore(self, sections: Sequence[Section], observation: np.ndarray) -> None:
         """See `Backend.restore`."""
         envs = self._capturable()
         for section in sections:
             for position, row in enumerate(section.environments.tolist()):
-                restore(envs[row].batch, section.take(np.array([position]), np.array([0])))
+                envs[row].continue_from(section.take(np.array([position]), np.array([0])), observation[row])
 
     def _capturable(self) -> list[MochiEnv]:
         envs = []
