@@ -33,8 +33,8 @@ def test_the_example_runs_on_both_nodes(cluster: Any) -> None:
 @pytest.mark.usefixtures("cluster")
 def test_costs_are_measured() -> None:
     costs = measure("CartPole", num_envs=8, rounds=1, num_steps=4)
-    # observations, actions, rewards, flags; last observations, restarts; step, environment, observation of each end
-    ends, rest = divmod(costs.rollout_bytes - 8 * 4 * (4 * 4 + 4 + 4 + 2) - 8 * (4 * 4 + 1), 8 + 8 + 4 * 4)
+    # observations, actions, rewards, flags; last observations, restarts; of ends: step, environment, lost, observation
+    ends, rest = divmod(costs.rollout_bytes - 8 * 4 * (4 * 4 + 4 + 4 + 2) - 8 * (4 * 4 + 1), 8 + 8 + 1 + 4 * 4)
     assert ends >= 0
     assert rest == 0
     assert 10_000 < costs.policy_bytes < 40_000
