@@ -3,7 +3,7 @@
     python -m superdex.lab.apps.bench.cluster --json cluster.json
 
 Collecting and learning are measured in CPU time on one thread each, which other load on the machine
-hardly changes; what Ray adds to a step is wall time, for which the machine must be left alone.
+changes less than wall time; what Ray adds to a step is wall time, for which the machine must be left alone.
 
 From these figures follows what m cores on any number of nodes give to one learner, which waits for
 all rollouts and then learns from them while they wait. One control step of one environment takes
