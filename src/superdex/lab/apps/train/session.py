@@ -56,7 +56,7 @@ def run_session(
     except UserError:
         raise
     except TrainingDiverged as error:
-        with suppress(OSError):  # the divergence is what is to be told
+        with suppress(OSError, UserError):  # the divergence is what is to be told
             _draw(run, config, ProgressLog(run.progress_file).read())
         _note_what_is_left(run, error)
         raise
